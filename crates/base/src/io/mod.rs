@@ -1,0 +1,88 @@
+//! Files behind one trait.
+//!
+//! Everything that Biombo itself puts on a disk goes through [`Io`] and [`File`], so that the same code runs on the real
+//! file system and on a simulated one that records every write and sync, loses any subset of what was not synced, tears
+//! writes, loses renames and refuses with EIO or ENOSPC.
+//!
+//! What a caller may rely on is what POSIX and ext4/xfs give, not more:
+//!
+//! 1. Bytes written are durable after a later [`File::sync`] of that file succeeded, or at once through a file opened
+//!    with [`OpenMode::direct_sync`].
+//! 2. A created, renamed or removed name is durable after a later [`Io::sync_dir`] of its directory succeeded.
+//! 3. A failed sync says that the data may be gone and will never be retried: the owner poisons itself.
+
+use std::io::Result;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How to open a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenMode {
+    /// Create it if it is missing.
+    pub create: bool,
+    /// Fail if it exists already (with `create`).
+    pub exclusive: bool,
+    /// Open for writing too.
+    pub write: bool,
+    /// `O_DIRECT|O_DSYNC`: each write is on the device when it returns; offsets, lengths and addresses must be multiples
+    /// of [`BLOCK_BYTES`]. Where the file system has no O_DIRECT, O_DSYNC alone is used and nothing else changes.
+    pub direct_sync: bool,
+}
+
+impl OpenMode {
+    /// An existing file, for reading.
+    pub const READ: Self = Self { create: false, exclusive: false, write: false, direct_sync: false };
+    /// An existing or new file, for reading and writing.
+    pub const WRITE: Self = Self { create: true, exclusive: false, write: true, direct_sync: false };
+    /// A new file, for reading and writing; an existing one is an error.
+    pub const CREATE_NEW: Self = Self { create: true, exclusive: true, write: true, direct_sync: false };
+}
+
+/// The unit of direct writes, in bytes: the largest tear that a device is assumed to prevent is 512, the usual 4,096.
+pub const BLOCK_BYTES: usize = 4096;
+
+/// One open file. All methods take `&self`; positions are explicit.
+pub trait File: Send + Sync {
+    /// Fill `buf` from `offset`; fewer bytes only at the end of the file. Returns the count.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
+    /// Write all of `buf` at `offset`, growing the file where needed.
+    fn write_at(&self, buf: &[u8], offset: u64) -> Result<()>;
+    /// Make everything written so far durable (data and length; fdatasync).
+    fn sync(&self) -> Result<()>;
+    /// The length in bytes.
+    fn len(&self) -> Result<u64>;
+    /// Whether it is empty.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Cut or extend (with zeros) to `bytes`.
+    fn set_len(&self, bytes: u64) -> Result<()>;
+    /// Reserve room for `bytes` from the start, so that later writes there do not fail with ENOSPC; extends the file.
+    fn allocate(&self, bytes: u64) -> Result<()>;
+}
+
+/// A held advisory lock; dropping it releases it.
+pub trait Lock: Send + Sync {}
+
+/// A file system.
+pub trait Io: Send + Sync {
+    /// Open `path`.
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>>;
+    /// Rename `from` to `to`, replacing it.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Remove a file.
+    fn remove_file(&self, path: &Path) -> Result<()>;
+    /// Remove a directory and all below it; one that is missing is no error.
+    fn remove_dir_all(&self, path: &Path) -> Result<()>;
+    /// Create a directory and its parents; one that exists is no error.
+    fn create_dir_all(&self, path: &Path) -> Result<()>;
+    /// The names in a directory, sorted.
+    fn read_dir(&self, path: &Path) -> Result<Vec<PathBuf>>;
+    /// Make created, renamed and removed names in `path` durable.
+    fn sync_dir(&self, path: &Path) -> Result<()>;
+    /// Whether something is there.
+    fn exists(&self, path: &Path) -> Result<bool>;
+    /// Take the exclusive advisory lock of the file `path` (created if missing) without waiting; `None` when another
+    /// process (or another holder in this one) has it.
+    fn try_lock(&self, path: &Path) -> Result<Option<Box<dyn Lock>>>;
+}

@@ -1,0 +1,11 @@
+//! The ground floor of Biombo: what every other crate stands on and what knows none of them.
+//!
+//! - [`error`]: the one public error type of the project;
+//! - [`io`]: files behind one [`Io`](io::Io) trait, so that the same code runs on a real disk and on a simulated one
+//!   that loses, tears and refuses writes.
+#![deny(missing_docs)]
+
+pub mod error;
+pub mod io;
+
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,2 @@
+//! The `biombo` command.
+fn main() {}

@@ -1,0 +1,25 @@
+//! The Engine contract: what a storage engine must do to carry a Biombo partition, and the suite that tests it.
+//!
+//! - [`Engine`], [`Snapshot`], [`Cursor`]: the contract itself;
+//! - [`Op`], [`Batch`], [`Durability`], [`Value`]: what goes in and out;
+//! - [`Capabilities`]: what an engine declares; the rest must answer `Unsupported`;
+//! - [`EngineKind`], [`Registry`]: engines by name, so that nothing above knows a concrete one;
+//! - [`memory`]: the ordered map in memory, the model's own engine;
+
+pub mod batch;
+pub mod capabilities;
+pub mod contract;
+pub mod durability;
+pub mod memory;
+pub mod registry;
+pub mod stats;
+pub mod value;
+
+pub use batch::{Batch, Op};
+pub use biombo_base::{Error, ErrorKind, Result};
+pub use capabilities::Capabilities;
+pub use contract::{Cursor, Damage, Engine, Snapshot};
+pub use durability::Durability;
+pub use registry::{EngineKind, OpenOptions, Registry};
+pub use stats::{Compaction, Stats};
+pub use value::Value;

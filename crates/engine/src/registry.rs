@@ -1,0 +1,84 @@
+//! Engines by name. The name is the Cargo feature's, the command line's, the record's and the report's.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::{Capabilities, Durability, Engine, Error, Result};
+
+/// How to open one instance of an engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// The instance's own directory; it exists (the store creates it) and is empty when the instance is new.
+    pub dir: PathBuf,
+    /// All memory for this instance: caches, memtables, buffers. What the kernel caches is not counted.
+    pub cache_bytes: u64,
+    /// How many instances share the machine (a store's `hard` partitions): an engine scales its background threads and its
+    /// files by it.
+    pub instances: u32,
+    /// The strongest level that the writes will mostly use; a hint, each `apply` says its own.
+    pub durability: Durability,
+    /// The usual size of a value in bytes, where known: page and block sizes follow it.
+    pub value_bytes: Option<u32>,
+}
+
+impl OpenOptions {
+    /// For one instance in `dir` with 256 MiB of cache.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), cache_bytes: 256 << 20, instances: 1, durability: Durability::Sync, value_bytes: None }
+    }
+}
+
+/// One engine that this build has.
+#[derive(Clone)]
+pub struct EngineKind {
+    /// Its one name, such as `lmdb`.
+    pub name: &'static str,
+    /// One line for people: what it is and what it is good for.
+    pub summary: &'static str,
+    /// The version of the library behind it.
+    pub version: fn() -> String,
+    /// What an instance will declare, known without opening one.
+    pub capabilities: fn() -> Capabilities,
+    /// Create an instance in an empty directory, or open the one that is there. A directory that holds something else is
+    /// an error and stays as it is.
+    pub open: Arc<dyn Fn(&OpenOptions) -> Result<Arc<dyn Engine>> + Send + Sync>,
+}
+
+/// The engines of this build, in the order in which they are listed.
+#[derive(Clone, Default)]
+pub struct Registry {
+    kinds: Vec<EngineKind>,
+}
+
+impl Registry {
+    /// Without any engine.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Add an engine; one of the same name is replaced.
+    pub fn add(&mut self, kind: EngineKind) -> &mut Self {
+        self.kinds.retain(|k| k.name != kind.name);
+        self.kinds.push(kind);
+        self
+    }
+
+    /// The engine called `name`; `Unsupported` with the names that this build has otherwise.
+    pub fn get(&self, name: &str) -> Result<&EngineKind> {
+        self.kinds.iter().find(|kind| kind.name == name).ok_or_else(|| {
+            let names: Vec<_> = self.kinds.iter().map(|kind| kind.name).collect();
+            Error::unsupported(format!("this build has no engine `{name}`; it has {}", names.join(", ")))
+        })
+    }
+
+    /// All engines.
+    pub fn iter(&self) -> impl Iterator<Item = &EngineKind> {
+        self.kinds.iter()
+    }
+}
+
+impl std::fmt::Debug for EngineKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineKind").field("name", &self.name).finish_non_exhaustive()
+    }
+}

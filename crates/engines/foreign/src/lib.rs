@@ -1,0 +1,11 @@
+//! Existing storage engines behind Biombo's Engine contract: one file and one Cargo feature each.
+//!
+//! Each adapter sets the options that the engine's own experts would, reports them all in its `Stats`, and declares in its
+//! `Capabilities` exactly what the library behind it gives.
+
+use biombo_engine::Registry;
+
+/// Add every engine that this build has.
+pub fn register(registry: &mut Registry) {
+    let _ = &registry;
+}
