@@ -3,6 +3,8 @@
 //! Each adapter sets the options that the engine's own experts would, reports them all in its `Stats`, and declares in its
 //! `Capabilities` exactly what the library behind it gives.
 
+pub mod home;
+
 use biombo_engine::Registry;
 
 /// Add every engine that this build has.

@@ -1,0 +1,57 @@
+//! Links the system libraries of the enabled engines, and says which Debian package is missing instead of letting the
+//! linker fail. Nothing is compiled from source here.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// One system library: the features that need it, its header, its link name, its Debian package.
+struct Library {
+    features: &'static [&'static str],
+    header: &'static str,
+    link: &'static str,
+    package: &'static str,
+}
+
+const LIBRARIES: &[Library] = &[
+    Library { features: &["ROCKSDB"], header: "rocksdb/c.h", link: "rocksdb", package: "librocksdb-dev" },
+    Library { features: &["LEVELDB"], header: "leveldb/c.h", link: "leveldb", package: "libleveldb-dev" },
+    Library { features: &["_TKRZW"], header: "tkrzw_langc.h", link: "tkrzw", package: "libtkrzw-dev" },
+];
+
+fn main() -> ExitCode {
+    println!("cargo:rerun-if-changed=build.rs");
+    for variable in ["CPATH", "C_INCLUDE_PATH"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+    let mut missing = Vec::new();
+    for library in LIBRARIES {
+        if !library.features.iter().any(|feature| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some()) {
+            continue;
+        }
+        match find_header(library.header) {
+            Some(path) => {
+                println!("cargo:rerun-if-changed={}", path.display());
+                println!("cargo:rustc-link-lib=dylib={}", library.link);
+            }
+            None => missing.push(library),
+        }
+    }
+    if missing.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    for library in &missing {
+        eprintln!("the header {} was not found: install the Debian package {}", library.header, library.package);
+    }
+    let packages: Vec<_> = missing.iter().map(|library| library.package).collect();
+    eprintln!("run `sudo apt-get install {}`, or build without these engines' features", packages.join(" "));
+    ExitCode::FAILURE
+}
+
+/// Where the C compiler would find `header`.
+fn find_header(header: &str) -> Option<PathBuf> {
+    let given = ["CPATH", "C_INCLUDE_PATH"].iter().filter_map(env::var_os);
+    let given: Vec<PathBuf> = given.flat_map(|list| env::split_paths(&list).collect::<Vec<_>>()).collect();
+    let usual = ["/usr/include", "/usr/local/include", "/opt/homebrew/include"].map(PathBuf::from);
+    given.into_iter().chain(usual).map(|dir: PathBuf| Path::join(&dir, header)).find(|path| path.is_file())
+}
