@@ -1,4 +1,5 @@
 //! An embedded store for key-values whose partitions move to where the load is.
+#![forbid(unsafe_code)]
 
 pub use biombo_engine::{Batch, Durability, Engine, EngineKind, Error, ErrorKind, Registry, Result, Value, memory};
 

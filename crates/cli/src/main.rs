@@ -1,2 +1,4 @@
 //! The `biombo` command.
+#![forbid(unsafe_code)]
+
 fn main() {}

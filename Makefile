@@ -1,0 +1,48 @@
+# Biombo. Two commands do everything on a fresh Debian or Ubuntu machine that has Rust: `make demo` and `make test`.
+# The others are for those who work on it. `make` alone lists them.
+
+SHELL := /bin/bash
+# rustup puts cargo there; a bare environment may not have it in its PATH.
+export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/bin:/usr/bin:/bin
+CARGO ?= cargo
+# Where the build goes; cargo's own variable is respected.
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test build crash lint doc clean
+
+help: ## this list
+	@echo 'Biombo: make targets'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | column -t -s '|' 2>/dev/null \
+	  || sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1  \2/p' $(firstword $(MAKEFILE_LIST))
+
+setup: ## install the system packages that are missing (does nothing when all is there)
+	@scripts/setup.sh
+
+demo: setup ## build, run YCSB A and D over five engines, used directly and partitioned; table and report.html
+	$(CARGO) build --locked --release --package biombo-cli --all-features
+	@scripts/demo.sh "$$CARGO_TARGET_DIR/release/biombo"
+
+test: setup ## build and run every test with all features
+	$(CARGO) test --locked --workspace --all-features --no-fail-fast
+
+build: setup ## target/release/biombo with every engine
+	$(CARGO) build --locked --release --package biombo-cli --all-features
+
+crash: setup ## the SIGKILL loop, 100 rounds instead of the 20 of `make test`
+	BIOMBO_KILL_ROUNDS=$${BIOMBO_KILL_ROUNDS:-100} \
+	  $(CARGO) test --locked --package biombo-cli --all-features --test kill -- --nocapture --test-threads=1
+
+lint: setup ## fmt, clippy and docs, warnings denied; licences, sources and duplicates of dependencies
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --all-features --no-deps
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --all-features check licenses bans sources; \
+	 else echo 'cargo-deny is not installed: crates/cli/tests/deny.rs checks the same lists in make test'; fi
+
+doc: ## the API documentation, in target/doc
+	$(CARGO) doc --locked --workspace --all-features --no-deps
+
+clean: ## remove what was built and what the demo left
+	$(CARGO) clean
+	rm -f report.html
