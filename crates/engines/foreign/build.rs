@@ -16,7 +16,12 @@ struct Library {
 const LIBRARIES: &[Library] = &[
     Library { features: &["ROCKSDB"], header: "rocksdb/c.h", link: "rocksdb", package: "librocksdb-dev" },
     Library { features: &["LEVELDB"], header: "leveldb/c.h", link: "leveldb", package: "libleveldb-dev" },
-    Library { features: &["_TKRZW"], header: "tkrzw_langc.h", link: "tkrzw", package: "libtkrzw-dev" },
+    Library {
+        features: &["TKRZW_TREE", "TKRZW_TREE_ZLIB", "TKRZW_HASH"],
+        header: "tkrzw_langc.h",
+        link: "tkrzw",
+        package: "libtkrzw-dev",
+    },
 ];
 
 fn main() -> ExitCode {
@@ -33,6 +38,9 @@ fn main() -> ExitCode {
             Some(path) => {
                 println!("cargo:rerun-if-changed={}", path.display());
                 println!("cargo:rustc-link-lib=dylib={}", library.link);
+                if library.link == "rocksdb" {
+                    println!("cargo:rustc-env=BIOMBO_ROCKSDB_VERSION={}", rocksdb_version(&path));
+                }
             }
             None => missing.push(library),
         }
@@ -54,4 +62,14 @@ fn find_header(header: &str) -> Option<PathBuf> {
     let given: Vec<PathBuf> = given.flat_map(|list| env::split_paths(&list).collect::<Vec<_>>()).collect();
     let usual = ["/usr/include", "/usr/local/include", "/opt/homebrew/include"].map(PathBuf::from);
     given.into_iter().chain(usual).map(|dir: PathBuf| Path::join(&dir, header)).find(|path| path.is_file())
+}
+
+/// RocksDB's C API cannot tell its version; the header beside it can, and the library's name carries major and minor.
+fn rocksdb_version(header: &Path) -> String {
+    let text = std::fs::read_to_string(header.with_file_name("version.h")).unwrap_or_default();
+    let number = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name));
+        line.map_or_else(|| "?".to_owned(), |value| value.trim().to_owned())
+    };
+    ["ROCKSDB_MAJOR ", "ROCKSDB_MINOR ", "ROCKSDB_PATCH "].map(number).join(".")
 }

@@ -149,6 +149,24 @@ pub fn sync_file(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).map_err(|e| Error::io(format_args!("sync {}", path.display()), e))
 }
 
+/// Make all files of a finished copy in `dir` durable, except those whose extension is in `synced` already, and the name of
+/// the directory itself.
+pub fn sync_files_but(dir: &Path, synced: &[&str]) -> Result<()> {
+    let entries = fs::read_dir(dir).map_err(|e| Error::io(format_args!("read the directory {}", dir.display()), e))?;
+    for entry in entries {
+        let path = entry.map_err(|e| Error::io(format_args!("read the directory {}", dir.display()), e))?.path();
+        if !path.extension().is_some_and(|extension| synced.iter().any(|known| extension == *known)) {
+            sync_file(&path)?;
+        }
+    }
+    sync_dir(dir)?;
+    match dir.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => sync_dir(Path::new(".")),
+        Some(parent) => sync_dir(parent),
+        None => Ok(()),
+    }
+}
+
 /// Bytes on the device of all files in `dir`; files that vanish meanwhile count nothing.
 pub fn physical_bytes(dir: &Path) -> Result<u64> {
     let entries = fs::read_dir(dir).map_err(|e| Error::io(format_args!("read the directory {}", dir.display()), e))?;

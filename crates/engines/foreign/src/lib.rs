@@ -3,11 +3,23 @@
 //! Each adapter sets the options that the engine's own experts would, reports them all in its `Stats`, and declares in its
 //! `Capabilities` exactly what the library behind it gives.
 
+#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
+mod c;
+#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
+mod files;
 pub mod home;
+#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
+mod log_tail;
+#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
+mod poison;
+#[cfg(feature = "rocksdb")]
+pub mod rocksdb;
 
 use biombo_engine::Registry;
 
 /// Add every engine that this build has.
 pub fn register(registry: &mut Registry) {
     let _ = &registry;
+    #[cfg(feature = "rocksdb")]
+    registry.add(rocksdb::kind());
 }

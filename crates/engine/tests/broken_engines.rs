@@ -1,1 +1,0 @@
-//! Engines that are broken on purpose, each caught by the suite.

@@ -1,0 +1,59 @@
+//! RocksDB's own figures: properties and tickers.
+
+use biombo_engine::{Compaction, Result, Stats};
+
+use super::RocksDb;
+
+impl RocksDb {
+    pub(super) fn read_stats(&self) -> Result<Stats> {
+        let text = self.options.statistics();
+        let ticker = |name: &str| ticker(&text, name);
+        let sum = |names: [&str; 3]| names.iter().filter_map(|name| ticker(name)).sum::<u64>();
+        let times = histogram(&text, "rocksdb.compaction.times.micros");
+        let block_cache = self.property(c"rocksdb.block-cache-usage");
+        let memtables = self.property(c"rocksdb.size-all-mem-tables");
+        Ok(Stats {
+            keys: self.property(c"rocksdb.estimate-num-keys"),
+            keys_estimated: true,
+            logical_bytes: None,
+            physical_bytes: Some(self.home.physical_bytes()?),
+            written_bytes: Some(sum(["rocksdb.wal.bytes", "rocksdb.flush.write.bytes", "rocksdb.compact.write.bytes"])),
+            cache_bytes: block_cache.zip(memtables).map(|(cache, memtables)| cache + memtables),
+            cache_hits_misses: ticker("rocksdb.block.cache.hit").zip(ticker("rocksdb.block.cache.miss")),
+            compaction: times.map(|(count, micros)| Compaction {
+                count,
+                seconds: micros as f64 / 1e6,
+                bytes: ticker("rocksdb.compact.write.bytes").unwrap_or(0),
+            }),
+            options: self.settings.report(),
+        })
+    }
+}
+
+/// `NAME COUNT : n`
+fn ticker(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" COUNT :"))?;
+    line.trim().parse().ok()
+}
+
+/// `NAME P50 : x P95 : x P99 : x P100 : x COUNT : n SUM : s`: count and sum.
+fn histogram(text: &str, name: &str) -> Option<(u64, u64)> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    let after = |label: &str| line.split_once(label)?.1.split_whitespace().next()?.parse().ok();
+    Some((after("COUNT : ")?, after("SUM : ")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tickers_and_histograms_are_found_by_their_whole_name() {
+        let text = "rocksdb.block.cache.hit COUNT : 7\nrocksdb.block.cache.hit.add COUNT : 9\n\
+                    rocksdb.compaction.times.micros P50 : 1.0 P95 : 2.0 P99 : 2.0 P100 : 2.0 COUNT : 3 SUM : 41\n\
+                    rocksdb.compaction.times.cpu_micros P50 : 1.0 P95 : 2.0 P99 : 2.0 P100 : 2.0 COUNT : 4 SUM : 5\n";
+        assert_eq!(ticker(text, "rocksdb.block.cache.hit"), Some(7));
+        assert_eq!(ticker(text, "rocksdb.block"), None);
+        assert_eq!(histogram(text, "rocksdb.compaction.times.micros"), Some((3, 41)));
+    }
+}
