@@ -8,6 +8,8 @@ mod c;
 #[cfg(any(feature = "rocksdb", feature = "leveldb"))]
 mod files;
 pub mod home;
+#[cfg(feature = "lmdb")]
+mod lmdb;
 #[cfg(any(feature = "rocksdb", feature = "leveldb"))]
 mod log_tail;
 #[cfg(any(feature = "rocksdb", feature = "leveldb"))]
@@ -20,6 +22,8 @@ use biombo_engine::Registry;
 /// Add every engine that this build has.
 pub fn register(registry: &mut Registry) {
     let _ = &registry;
+    #[cfg(feature = "lmdb")]
+    registry.add(lmdb::kind());
     #[cfg(feature = "rocksdb")]
     registry.add(rocksdb::kind());
 }
