@@ -5,9 +5,14 @@
 //! - [`Capabilities`]: what an engine declares; the rest must answer `Unsupported`;
 //! - [`EngineKind`], [`Registry`]: engines by name, so that nothing above knows a concrete one;
 //! - [`memory`]: the ordered map in memory, the model's own engine;
+//! - `conformance` (feature `conformance`): the suite that any implementation runs as its tests.
+
+#![forbid(unsafe_code)]
 
 pub mod batch;
 pub mod capabilities;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod contract;
 pub mod durability;
 pub mod memory;

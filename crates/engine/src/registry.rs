@@ -28,6 +28,9 @@ impl OpenOptions {
     }
 }
 
+/// Opens an instance.
+pub type Open = Arc<dyn Fn(&OpenOptions) -> Result<Arc<dyn Engine>> + Send + Sync>;
+
 /// One engine that this build has.
 #[derive(Clone)]
 pub struct EngineKind {
@@ -41,7 +44,7 @@ pub struct EngineKind {
     pub capabilities: fn() -> Capabilities,
     /// Create an instance in an empty directory, or open the one that is there. A directory that holds something else is
     /// an error and stays as it is.
-    pub open: Arc<dyn Fn(&OpenOptions) -> Result<Arc<dyn Engine>> + Send + Sync>,
+    pub open: Open,
 }
 
 /// The engines of this build, in the order in which they are listed.

@@ -1,0 +1,1 @@
+//! Engines that are broken on purpose, each caught by the suite.
