@@ -131,6 +131,9 @@ pub fn check_copy_target(dest: &Path) -> Result<()> {
             dest.display()
         ))),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(Error::invalid(format!("{} is a file; a checkpoint needs an empty or new directory", dest.display())))
+        }
         Err(e) => Err(Error::io(format_args!("open the directory {}", dest.display()), e)),
     }
 }
