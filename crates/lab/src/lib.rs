@@ -1,1 +1,18 @@
-//! To be written.
+//! The laboratory: the same work on every engine and layout, measured the same way.
+//!
+//! - [`workload`]: the YCSB core workloads and their generators, reproducible by seed;
+//! - [`driver`]: load phase and run phase, closed and open loop, latencies in HDR histograms;
+//! - [`target`]: what is driven: an engine used directly, or a store over it; [`null`]: what the driver itself costs;
+//! - [`measure`]: memory, room on disk, bytes written;
+//! - [`process`]: every run in a process of its own;
+//! - [`bench`](mod@bench): a plan of runs; [`record`]: one JSON line for each.
+
+pub mod bench;
+pub mod driver;
+pub mod measure;
+pub mod null;
+pub mod process;
+pub mod record;
+pub mod spec;
+pub mod target;
+pub mod workload;

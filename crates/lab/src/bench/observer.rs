@@ -1,0 +1,26 @@
+//! Who watches a bench.
+
+use biombo_base::Error;
+
+use crate::record::Record;
+use crate::spec::RunSpec;
+
+/// Hears how a bench goes. Every method has an empty default.
+pub trait Observer {
+    /// These runs will be done, in this order.
+    fn plan(&mut self, _runs: &[RunSpec]) {}
+    /// Run `index` begins.
+    fn begin(&mut self, _index: usize, _spec: &RunSpec) {}
+    /// It enters a phase: `open`, `load`, `settle`, `run` or `close`, with its operations or seconds where they are known.
+    fn phase(&mut self, _phase: &str, _operations: Option<u64>, _seconds: Option<f64>) {}
+    /// Operations finished in the phase.
+    fn progress(&mut self, _done: u64) {}
+    /// It ended.
+    fn end(&mut self, _spec: &RunSpec, _result: Result<&Record, &Error>) {}
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}

@@ -1,0 +1,260 @@
+//! What `bench ycsb` is asked for, and the runs that follow from it.
+
+use std::path::PathBuf;
+
+use biombo_base::{Error, Result};
+use biombo_engine::{Durability, Registry};
+
+use crate::measure::host;
+use crate::spec::{Partitioning, Placement, RunSpec};
+use crate::workload::{Distribution, Keys, OpKind, Workload};
+
+/// The options of `bench ycsb`. [`Plan::default`] holds their defaults; lists multiply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Engines by name.
+    pub engines: Vec<String>,
+    /// Workloads.
+    pub workloads: Vec<Workload>,
+    /// Records to load in each run.
+    pub records: u64,
+    /// Operations of each run phase, of all threads together.
+    pub operations: u64,
+    /// Seconds of each run phase, instead of `operations`.
+    pub seconds: Option<f64>,
+    /// Operations per second of an open loop; `None`: closed loop.
+    pub rate: Option<f64>,
+    /// Numbers of client threads.
+    pub threads: Vec<u32>,
+    /// Layouts.
+    pub partitionings: Vec<Partitioning>,
+    /// Numbers of partitions, for `soft` and `hard`.
+    pub partitions: Vec<u32>,
+    /// Placement of keys, for `soft` and `hard`.
+    pub placement: Placement,
+    /// When writes of the run phase are acknowledged. The load phase uses `os` and is flushed at its end.
+    pub durability: Durability,
+    /// The length of each key.
+    pub key_bytes: u32,
+    /// The length of each value.
+    pub value_bytes: u32,
+    /// Instead of what the workload's definition names.
+    pub distribution: Option<Distribution>,
+    /// All caches of a store together; `None`: 2 GiB, or a quarter of the machine's memory where that is less.
+    pub cache_bytes: Option<u64>,
+    /// Repetitions of everything, interleaved.
+    pub repeat: u32,
+    /// The first repetition's seed; each later one adds 1.
+    pub seed: u64,
+    /// Where the runs' directories are made; `None`: the system's place for temporary files.
+    pub dir: Option<PathBuf>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            engines: Vec::new(),
+            workloads: vec![Workload::A],
+            records: 1_000_000,
+            operations: 1_000_000,
+            seconds: None,
+            rate: None,
+            threads: vec![2],
+            partitionings: vec![Partitioning::None],
+            partitions: vec![8],
+            placement: Placement::Hash,
+            durability: Durability::Os,
+            key_bytes: 16,
+            value_bytes: 1_000,
+            distribution: None,
+            cache_bytes: None,
+            repeat: 1,
+            seed: 1,
+            dir: None,
+        }
+    }
+}
+
+/// The most client threads and partitions of one run.
+const THREADS_MAX: u32 = 1024;
+const PARTITIONS_MAX: u32 = 1024;
+
+impl Plan {
+    /// Where the runs' directories are made.
+    pub fn base_dir(&self) -> PathBuf {
+        self.dir.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// The cache of every store, in bytes.
+    pub fn cache_bytes(&self) -> u64 {
+        self.cache_bytes.unwrap_or_else(|| (2 << 30).min(host::memory_bytes().map_or(2 << 30, |memory| memory / 4)))
+    }
+
+    /// Refuse what cannot be run at all: `Invalid` or `Unsupported`, naming the option.
+    pub fn check(&self, registry: &Registry) -> Result<()> {
+        let require = |ok: bool, what: &str| if ok { Ok(()) } else { Err(Error::invalid(what)) };
+        require(!self.engines.is_empty(), "name at least one engine with --engine")?;
+        require(!self.workloads.is_empty(), "name at least one workload with --workload: a, b, c, d, e or f")?;
+        require(
+            !self.threads.is_empty() && !self.partitionings.is_empty(),
+            "name at least one layout and thread count",
+        )?;
+        require(self.records >= 1, "--records must be at least 1")?;
+        require(self.repeat >= 1, "--repeat must be at least 1")?;
+        require(
+            self.threads.iter().all(|t| (1..=THREADS_MAX).contains(t)),
+            &format!("--threads must be 1 to {THREADS_MAX}"),
+        )?;
+        let divided = self.partitionings.iter().any(|p| *p != Partitioning::None);
+        require(
+            !divided
+                || (!self.partitions.is_empty() && self.partitions.iter().all(|p| (1..=PARTITIONS_MAX).contains(p))),
+            &format!("--partitions must be 1 to {PARTITIONS_MAX}"),
+        )?;
+        match self.seconds {
+            Some(seconds) => require(
+                seconds.is_finite() && seconds > 0.0 && seconds <= 1e6,
+                "--seconds must be more than 0 and at most 1000000",
+            )?,
+            None => require(self.operations >= 1, "--operations must be at least 1")?,
+        }
+        if let Some(rate) = self.rate {
+            require(rate.is_finite() && rate > 0.0 && rate <= 1e9, "--rate must be more than 0 operations per second")?;
+        }
+        if self.durability == Durability::Relaxed {
+            return Err(Error::unsupported("`bench ycsb` measures the durability levels sync and os"));
+        }
+        for engine in &self.engines {
+            let capabilities = (registry.get(engine)?.capabilities)();
+            require(
+                self.key_bytes as usize <= capabilities.key_bytes_max,
+                &format!("--key-bytes {} is more than the {} of {engine}", self.key_bytes, capabilities.key_bytes_max),
+            )?;
+            require(
+                self.value_bytes as usize <= capabilities.value_bytes_max,
+                &format!(
+                    "--value-bytes {} is more than the {} of {engine}",
+                    self.value_bytes, capabilities.value_bytes_max
+                ),
+            )?;
+        }
+        for spec in self.runs() {
+            Keys::new(spec.key_bytes, spec.record_numbers())?;
+        }
+        Ok(())
+    }
+
+    /// Every run in its order: all layouts of all engines side by side, then again for the next repetition, so that a drift
+    /// of the machine meets all alike. A repetition has one seed for all.
+    pub fn runs(&self) -> Vec<RunSpec> {
+        let mut runs = Vec::new();
+        for repetition in 1..=self.repeat {
+            for &workload in &self.workloads {
+                for &threads in &self.threads {
+                    for engine in &self.engines {
+                        for (partitioning, partitions) in self.layouts() {
+                            runs.push(RunSpec {
+                                engine: engine.clone(),
+                                workload,
+                                distribution: self.distribution.unwrap_or(workload.distribution()),
+                                partitioning,
+                                partitions,
+                                placement: self.placement,
+                                threads,
+                                durability: self.durability.name().to_owned(),
+                                records: self.records,
+                                operations: self.operations,
+                                seconds: self.seconds,
+                                rate: self.rate,
+                                key_bytes: self.key_bytes,
+                                value_bytes: self.value_bytes,
+                                cache_bytes: self.cache_bytes(),
+                                seed: self.seed.wrapping_add(u64::from(repetition - 1)),
+                                repetition,
+                                dir: PathBuf::new(),
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        runs
+    }
+
+    fn layouts(&self) -> Vec<(Partitioning, u32)> {
+        let mut layouts = Vec::new();
+        for &partitioning in &self.partitionings {
+            match partitioning {
+                Partitioning::None => layouts.push((partitioning, 1)),
+                _ => layouts.extend(self.partitions.iter().map(|&partitions| (partitioning, partitions))),
+            }
+        }
+        layouts
+    }
+}
+
+/// Why a run cannot be done by its engine, found out before anything is started.
+pub(crate) fn impossible(registry: &Registry, spec: &RunSpec) -> Option<Error> {
+    let capabilities = (registry.get(&spec.engine).ok()?.capabilities)();
+    let unordered = |what: &str| {
+        Some(Error::unsupported(format!("{}: {} keeps no order of keys, {what}", spec.label(), spec.engine)))
+    };
+    if spec.workload.share(OpKind::Scan) > 0.0 && !capabilities.ordered {
+        return unordered("so the workload's scans cannot be run");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registry() -> Registry {
+        let mut registry = Registry::new();
+        registry.add(biombo_engine::memory::kind()).add(crate::null::kind());
+        registry
+    }
+
+    fn plan() -> Plan {
+        Plan {
+            engines: vec!["memory".into(), "null".into()],
+            partitionings: vec![Partitioning::None, Partitioning::Hard],
+            partitions: vec![2, 4],
+            repeat: 2,
+            ..Plan::default()
+        }
+    }
+
+    #[test]
+    fn repetitions_interleave_engines_and_layouts_under_one_seed() {
+        let runs = plan().runs();
+        let labels: Vec<_> = runs.iter().map(|r| format!("{}-{}-{}", r.engine, r.partitioning, r.partitions)).collect();
+        let once = ["memory-none-1", "memory-hard-2", "memory-hard-4", "null-none-1", "null-hard-2", "null-hard-4"];
+        assert_eq!(labels, [once, once].concat());
+        assert!(runs[..6].iter().all(|r| r.seed == 1 && r.repetition == 1));
+        assert!(runs[6..].iter().all(|r| r.seed == 2 && r.repetition == 2));
+    }
+
+    #[test]
+    fn bad_options_are_refused_by_name() {
+        let refuse = |change: &dyn Fn(&mut Plan), word: &str| {
+            let mut plan = plan();
+            change(&mut plan);
+            let error = plan.check(&registry()).expect_err(word).to_string();
+            assert!(error.contains(word), "{error}");
+        };
+        assert!(plan().check(&registry()).is_ok());
+        refuse(&|p| p.engines.clear(), "--engine");
+        refuse(&|p| p.engines = vec!["nosuch".into()], "nosuch");
+        refuse(&|p| p.records = 0, "--records");
+        refuse(&|p| p.operations = 0, "--operations");
+        refuse(&|p| p.threads = vec![0], "--threads");
+        refuse(&|p| p.partitions = vec![0], "--partitions");
+        refuse(&|p| p.seconds = Some(-1.0), "--seconds");
+        refuse(&|p| p.rate = Some(f64::NAN), "--rate");
+        refuse(&|p| p.repeat = 0, "--repeat");
+        refuse(&|p| p.key_bytes = 2, "--key-bytes");
+        refuse(&|p| p.key_bytes = 70_000, "--key-bytes");
+        refuse(&|p| p.durability = Durability::Relaxed, "sync and os");
+    }
+}

@@ -1,0 +1,17 @@
+//! Drivers: the load phase and the run phase of a workload over a [`Target`](crate::target::Target).
+
+pub mod latency;
+pub mod load;
+mod pace;
+pub mod progress;
+pub mod run;
+pub mod timeline;
+
+pub use latency::Latencies;
+pub use load::{Loaded, load};
+pub use progress::Progress;
+pub use run::{Ran, Settings, Until, run};
+pub use timeline::Timeline;
+
+#[cfg(test)]
+mod tests;

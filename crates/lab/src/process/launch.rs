@@ -1,0 +1,115 @@
+//! The parent's side: start a worker, hear it out, and turn whatever happens to it into a result or a clear error.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use biombo_base::{Error, ErrorKind, Result};
+
+use super::protocol::Event;
+use crate::record::Record;
+use crate::spec::RunSpec;
+
+/// How to start a worker: a program that calls [`worker::main`](super::worker::main) with its standard streams.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerCommand {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Additions to its environment.
+    pub env: Vec<(String, String)>,
+}
+
+impl WorkerCommand {
+    /// This very program with the one argument `bench-worker`.
+    pub fn this_program() -> Result<Self> {
+        let program = std::env::current_exe().map_err(|e| Error::io("find this program's own file", e))?;
+        Ok(Self { program, args: vec!["bench-worker".to_owned()], env: Vec::new() })
+    }
+}
+
+/// Do one run in a worker process; `observe` hears its phases and progress.
+pub fn launch(command: &WorkerCommand, spec: &RunSpec, mut observe: impl FnMut(&Event)) -> Result<Record> {
+    let child = Command::new(&command.program)
+        .args(&command.args)
+        .envs(command.env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| Error::io(format!("start the worker {}", command.program.display()), e))?;
+    let mut child = Guard(child);
+    let (stdin, stdout, stderr) = (child.0.stdin.take(), child.0.stdout.take(), child.0.stderr.take());
+    let description = serde_json::to_vec(spec).map_err(|e| Error::invalid(format!("cannot describe the run: {e}")))?;
+    if let Some(mut stdin) = stdin {
+        // A worker that died already says so below.
+        let _ = stdin.write_all(&description);
+    }
+    // Its messages are drained beside, so that a full pipe never stops it.
+    let messages = std::thread::spawn(move || stderr.map(last_words).unwrap_or_default());
+    let mut outcome = None;
+    if let Some(stdout) = stdout {
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line.map_err(|e| Error::io("hear the worker", e))?;
+            // Libraries may print on their own: what is no event is nobody's business.
+            match serde_json::from_slice::<Event>(&line) {
+                Ok(Event::Result { record }) => outcome = Some(Ok(*record)),
+                Ok(Event::Error { message }) => outcome = Some(Err(message)),
+                Ok(event) => observe(&event),
+                Err(_) => {}
+            }
+        }
+    }
+    let status = child.0.wait().map_err(|e| Error::io("wait for the worker", e))?;
+    let messages = messages.join().unwrap_or_default();
+    match outcome {
+        Some(Ok(record)) if status.success() => Ok(record),
+        Some(Ok(_)) => Err(died(spec, status, &messages, " after its result")),
+        Some(Err(message)) => Err(Error::new(ErrorKind::Io, format!("{}: {message}", spec.label()))),
+        None => Err(died(spec, status, &messages, "")),
+    }
+}
+
+fn died(spec: &RunSpec, status: ExitStatus, messages: &str, when: &str) -> Error {
+    let how = match (status.signal(), status.code()) {
+        (Some(9), _) => "was killed (signal 9; by somebody, or by the kernel for want of memory)".to_owned(),
+        (Some(signal), _) => format!("crashed (signal {signal})"),
+        (None, Some(code)) => format!("ended with status {code}"),
+        (None, None) => "ended".to_owned(),
+    };
+    let words = if messages.is_empty() { String::new() } else { format!("; its last words: {messages}") };
+    Error::new(ErrorKind::Io, format!("{}: the worker process {how}{when}{words}", spec.label()))
+}
+
+/// The last few lines of what the worker said, on one line.
+fn last_words(mut stderr: impl Read) -> String {
+    const KEPT: usize = 4096;
+    let mut kept = Vec::new();
+    let mut chunk = [0; 1024];
+    while let Ok(count) = stderr.read(&mut chunk) {
+        if count == 0 {
+            break;
+        }
+        kept.extend_from_slice(&chunk[..count]);
+        if kept.len() > 2 * KEPT {
+            kept.drain(..kept.len() - KEPT);
+        }
+    }
+    let text = String::from_utf8_lossy(&kept);
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(3)..].join(" | ")
+}
+
+/// No worker outlives its parent's interest.
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}

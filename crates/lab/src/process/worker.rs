@@ -1,0 +1,209 @@
+//! The worker: one run in a process of its own, so that memory, bytes written and a crash are one engine's.
+
+use std::io::{Read, Write};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use biombo_base::{Error, Result};
+use biombo_engine::{Registry, Stats};
+
+use super::protocol::Event;
+use crate::driver::{self, Loaded, Progress, Ran, Settings, Until};
+use crate::measure::{Device, Host, disk, process};
+use crate::record::{CompactionFigures, Latency, Load, Moves, Record, WafBy};
+use crate::spec::RunSpec;
+use crate::workload::{Keys, Values};
+
+/// How often progress is reported.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// The worker's whole life: read a [`RunSpec`] as JSON from `input`, do it, write [`Event`]s as JSON lines to `output`.
+///
+/// An error is written as an event and returned. When nobody reads `output` any more, the run is given up.
+pub fn main(registry: &Registry, mut input: impl Read, output: impl Write + Send) -> Result<()> {
+    let output = Output(Mutex::new(output));
+    let outcome = (|| {
+        let mut text = String::new();
+        input.read_to_string(&mut text).map_err(|e| Error::io("read the run's description", e))?;
+        let spec: RunSpec = serde_json::from_str(&text)
+            .map_err(|e| Error::invalid(format!("standard input is no description of a run: {e}")))?;
+        run(registry, &spec, &output)
+    })();
+    match outcome {
+        Ok(record) => output.send(&Event::Result { record: Box::new(record) }),
+        Err(error) => {
+            // Whoever started this may be gone: the error itself matters more.
+            let _ = output.send(&Event::Error { message: error.to_string() });
+            Err(error)
+        }
+    }
+}
+
+fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>) -> Result<Record> {
+    let kind = registry.get(&spec.engine)?;
+    let keys = Keys::new(spec.key_bytes, spec.record_numbers())?;
+    let values = Values::new(spec.value_bytes, spec.seed);
+    let device = Device::of(&spec.dir);
+
+    output.phase("open", None, None)?;
+    disk::settle(&spec.dir)?;
+    let process_before = process::written_bytes();
+    let device_before = device.as_ref().and_then(Device::written_bytes);
+    let target = crate::target::open(registry, spec, &keys)?;
+
+    output.phase("load", Some(spec.records), None)?;
+    let loaded = output.watched(|progress| {
+        driver::load(target.as_ref(), &keys, &values, spec.records, spec.threads, spec.seed, progress)
+    })?;
+    output.phase("settle", None, None)?;
+    disk::settle(&spec.dir)?;
+
+    output.phase("run", spec.seconds.is_none().then_some(spec.operations), spec.seconds)?;
+    let settings = Settings {
+        workload: spec.workload,
+        distribution: spec.distribution,
+        records: spec.records,
+        inserts: spec.inserts(),
+        threads: spec.threads,
+        until: spec.seconds.map_or(Until::Operations(spec.operations), Until::Seconds),
+        rate: spec.rate,
+        seed: spec.seed,
+        check: spec.engine != crate::null::NAME,
+    };
+    let ran = output.watched(|progress| {
+        let ran = driver::run(target.as_ref(), &settings, &keys, &values, progress)?;
+        if progress.stopped() { Err(Error::invalid("the run was given up")) } else { Ok(ran) }
+    })?;
+
+    output.phase("close", None, None)?;
+    target.flush()?;
+    let stats = target.stats()?;
+    target.close()?;
+    disk::settle(&spec.dir)?;
+    let written = Written {
+        engine: stats.written_bytes,
+        process: difference(process::written_bytes(), process_before),
+        device: difference(device.as_ref().and_then(Device::written_bytes), device_before),
+    };
+    let disk_bytes = disk::allocated_bytes(&spec.dir)?;
+    Ok(record(spec, (kind.version)(), &loaded, ran, stats, written, disk_bytes))
+}
+
+/// Bytes written to storage in the whole run, by each counter.
+#[derive(Clone, Copy)]
+struct Written {
+    engine: Option<u64>,
+    process: Option<u64>,
+    device: Option<u64>,
+}
+
+fn difference(after: Option<u64>, before: Option<u64>) -> Option<u64> {
+    Some(after?.saturating_sub(before?))
+}
+
+fn record(
+    spec: &RunSpec,
+    engine_version: String,
+    loaded: &Loaded,
+    ran: Ran,
+    stats: Stats,
+    written: Written,
+    disk_bytes: u64,
+) -> Record {
+    let logical = loaded.records * (u64::from(spec.key_bytes) + u64::from(spec.value_bytes)) + ran.logical_write_bytes;
+    let by = |bytes: Option<u64>| bytes.filter(|_| logical > 0).map(|bytes| bytes as f64 / logical as f64);
+    let waf_by = WafBy { engine: by(written.engine), process: by(written.process), device: by(written.device) };
+    // One counter for every engine of a table; the engines' own stand beside it.
+    let physical = written.process.or(written.engine);
+    let compaction = stats.compaction.unwrap_or_default();
+    let per_second = |count: u64, seconds: f64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    Record {
+        bench: "ycsb".to_owned(),
+        workload: spec.workload.name().to_owned(),
+        engine: spec.engine.clone(),
+        partitioning: spec.partitioning.name().to_owned(),
+        partitions: spec.partitions,
+        executor: "direct".to_owned(),
+        threads: spec.threads,
+        durability: spec.durability.clone(),
+        placement: spec.placement.name().to_owned(),
+        cache_bytes: spec.cache_bytes,
+        repartition: "off".to_owned(),
+        planner: None,
+        records: spec.records,
+        operations: ran.operations,
+        key_bytes: spec.key_bytes,
+        value_bytes: spec.value_bytes,
+        repetition: spec.repetition,
+        seconds: ran.seconds,
+        ops_per_s: per_second(ran.operations, ran.seconds),
+        latency_ns: ran
+            .latencies
+            .iter()
+            .map(|(kind, histogram)| (kind.name().to_owned(), Latency::of(histogram)))
+            .collect(),
+        errors: ran.errors,
+        rss_bytes_max: process::rss_bytes_max().unwrap_or(0),
+        disk_bytes,
+        logical_write_bytes: logical,
+        physical_write_bytes: physical.unwrap_or(0),
+        waf: by(physical),
+        waf_by,
+        load: Load { seconds: loaded.seconds, ops_per_s: per_second(loaded.records, loaded.seconds) },
+        moves: Moves::default(),
+        compaction: CompactionFigures {
+            count: compaction.count,
+            seconds: compaction.seconds,
+            latency_ns_p50: None,
+            bytes: compaction.bytes,
+        },
+        host: Host::here(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        distribution: spec.distribution.name().to_owned(),
+        rate: spec.rate,
+        seed: spec.seed,
+        first_error: ran.first_error,
+        timeline: ran.timeline,
+        engine_version,
+        engine_options: stats.options,
+    }
+}
+
+struct Output<W>(Mutex<W>);
+
+impl<W: Write + Send> Output<W> {
+    fn send(&self, event: &Event) -> Result<()> {
+        let mut line =
+            serde_json::to_string(event).map_err(|e| Error::invalid(format!("cannot write a result: {e}")))?;
+        line.push('\n');
+        let mut output = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        output
+            .write_all(line.as_bytes())
+            .and_then(|()| output.flush())
+            .map_err(|e| Error::io("report to the process that started this run", e))
+    }
+
+    fn phase(&self, phase: &str, operations: Option<u64>, seconds: Option<f64>) -> Result<()> {
+        self.send(&Event::Phase { phase: phase.to_owned(), operations, seconds })
+    }
+
+    /// Do `work` and report its progress meanwhile.
+    fn watched<T>(&self, work: impl FnOnce(&Progress) -> Result<T>) -> Result<T> {
+        let progress = Progress::new();
+        let (done, watch) = channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let watch = watch;
+                while watch.recv_timeout(PROGRESS_EVERY) == Err(RecvTimeoutError::Timeout) {
+                    if self.send(&Event::Progress { done: progress.done() }).is_err() {
+                        progress.stop();
+                    }
+                }
+            });
+            let result = work(&progress);
+            drop(done);
+            result
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! One run's result, as one JSON line.
+//!
+//! The names and their nesting are an interface that scripts rely on; new fields may be added, none renamed. A figure that
+//! could not be measured is `null`.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::driver::Timeline;
+use crate::measure::Host;
+
+/// One run of a key-value bench.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Which bench: `ycsb`.
+    pub bench: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The engine's name.
+    pub engine: String,
+    /// `none`, `soft` or `hard`.
+    pub partitioning: String,
+    /// Partitions; 1 for `none`.
+    pub partitions: u32,
+    /// Who runs a partition's writes: `direct`.
+    pub executor: String,
+    /// Client threads.
+    pub threads: u32,
+    /// When a write was acknowledged: `sync`, `os`, `relaxed`.
+    pub durability: String,
+    /// How keys were placed: `hash` or `range`.
+    pub placement: String,
+    /// Memory for all caches of the store together, in bytes.
+    pub cache_bytes: u64,
+    /// How often partitions were moved: `off`.
+    pub repartition: String,
+    /// What planned the moves.
+    pub planner: Option<String>,
+    /// Records loaded.
+    pub records: u64,
+    /// Operations finished in the run phase.
+    pub operations: u64,
+    /// The length of each key.
+    pub key_bytes: u32,
+    /// The length of each value.
+    pub value_bytes: u32,
+    /// Which repetition, from 1.
+    pub repetition: u32,
+    /// The run phase's duration.
+    pub seconds: f64,
+    /// Operations per second of the run phase.
+    pub ops_per_s: f64,
+    /// Latencies by kind of operation.
+    pub latency_ns: BTreeMap<String, Latency>,
+    /// Operations that failed or gave a wrong answer.
+    pub errors: u64,
+    /// The most memory that the run's process had resident; pages of mapped files count.
+    pub rss_bytes_max: u64,
+    /// Bytes allocated to the store's files at the end.
+    pub disk_bytes: u64,
+    /// Bytes of keys and values put, load phase included.
+    pub logical_write_bytes: u64,
+    /// Bytes written to storage on behalf of the process, load phase and closing included.
+    pub physical_write_bytes: u64,
+    /// `physical_write_bytes` by `logical_write_bytes`.
+    pub waf: Option<f64>,
+    /// Write amplification by each counter.
+    pub waf_by: WafBy,
+    /// The load phase.
+    pub load: Load,
+    /// Moves of partitions.
+    pub moves: Moves,
+    /// The engine's work in the background.
+    pub compaction: CompactionFigures,
+    /// The machine.
+    pub host: Host,
+    /// The version of this program.
+    pub version: String,
+
+    /// How records were chosen.
+    pub distribution: String,
+    /// Operations per second asked for in an open loop; `null`: closed loop.
+    pub rate: Option<f64>,
+    /// The seed of the repetition.
+    pub seed: u64,
+    /// The first failed operation, where there is one.
+    pub first_error: Option<String>,
+    /// Operations finished over the time of the run phase.
+    pub timeline: Timeline,
+    /// The version of the engine's library.
+    pub engine_version: String,
+    /// Every option that the engine was opened with.
+    pub engine_options: Vec<(String, String)>,
+}
+
+/// One histogram's figures, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// Operations.
+    pub count: u64,
+    /// Their mean.
+    pub mean: u64,
+    /// Half were faster.
+    pub p50: u64,
+    /// 95 % were faster.
+    pub p95: u64,
+    /// 99 % were faster.
+    pub p99: u64,
+    /// 99.9 % were faster.
+    pub p999: u64,
+    /// The slowest.
+    pub max: u64,
+}
+
+impl Latency {
+    /// Of a histogram.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile| histogram.value_at_quantile(quantile).min(histogram.max());
+        Self {
+            count: histogram.len(),
+            mean: histogram.mean() as u64,
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: histogram.max(),
+        }
+    }
+}
+
+/// Write amplification: bytes written by bytes of keys and values put.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct WafBy {
+    /// By the engine's own counters.
+    pub engine: Option<f64>,
+    /// By the kernel's counters for the process.
+    pub process: Option<f64>,
+    /// By the block device's counters (everything that anybody wrote to it meanwhile).
+    pub device: Option<f64>,
+}
+
+/// The load phase.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Load {
+    /// Its duration, the closing flush included.
+    pub seconds: f64,
+    /// Inserts per second.
+    pub ops_per_s: f64,
+}
+
+/// Moves of units between partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Moves {
+    /// Plans carried out.
+    pub plans: u64,
+    /// Units moved.
+    pub units: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+}
+
+/// Compactions, checkpoints and cleanings.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CompactionFigures {
+    /// How many.
+    pub count: u64,
+    /// Their time together.
+    pub seconds: f64,
+    /// The median time of one, where the engine says it.
+    pub latency_ns_p50: Option<u64>,
+    /// Bytes that they wrote.
+    pub bytes: u64,
+}
+
+impl Record {
+    /// The label of engine and layout in tables and plots, such as `lmdb` or `lmdb hard-8`.
+    pub fn label(&self) -> String {
+        label(&self.engine, &self.partitioning, self.partitions)
+    }
+}
+
+pub(crate) fn label(engine: &str, partitioning: &str, partitions: u32) -> String {
+    match partitioning {
+        "none" => engine.to_owned(),
+        layout => format!("{engine} {layout}-{partitions}"),
+    }
+}
+
+/// Parse JSON lines; the error names the line.
+pub fn parse_lines(text: &str) -> biombo_base::Result<Vec<Record>> {
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(i, line)| {
+            serde_json::from_str(line)
+                .map_err(|e| biombo_base::Error::invalid(format!("line {} is no record of a run: {e}", i + 1)))
+        })
+        .collect()
+}
+
+/// Records as JSON lines.
+pub fn to_lines(records: &[Record]) -> String {
+    let mut lines = String::new();
+    for record in records {
+        lines.push_str(&serde_json::to_string(record).expect("invariant: records have string keys and finite figures"));
+        lines.push('\n');
+    }
+    lines
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,105 @@
+//! The JSON lines keep the names that scripts rely on.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::*;
+
+/// The example of the command's interface, as it is documented.
+const DOCUMENTED: &str = r#"{"bench":"ycsb","workload":"a","engine":"log","partitioning":"hard","partitions":8,"executor":"direct",
+ "threads":2,"durability":"os","placement":"hash","cache_bytes":0,"repartition":"off","planner":null,"records":1000000,"operations":2000000,
+ "key_bytes":16,"value_bytes":1000,"repetition":1,"seconds":2.31,"ops_per_s":865800.0,
+ "latency_ns":{"read":{"count":1000000,"mean":402,"p50":310,"p95":720,"p99":1400,"p999":9000,"max":210000},"update":{}},
+ "errors":0,"rss_bytes_max":0,"disk_bytes":0,"logical_write_bytes":0,"physical_write_bytes":0,"waf":1.02,
+ "waf_by":{"engine":1.02,"process":1.05,"device":1.06},"load":{"seconds":1.9,"ops_per_s":520000.0},
+ "moves":{"plans":0,"units":0,"bytes":0},"compaction":{"count":0,"seconds":0.0,"latency_ns_p50":0,"bytes":0},
+ "host":{"cpu":"","cores":2,"kernel":""},"version":""}"#;
+
+/// What this version adds at the top.
+const ADDED: [&str; 7] =
+    ["distribution", "rate", "seed", "first_error", "timeline", "engine_version", "engine_options"];
+
+/// A plausible record.
+pub(crate) fn record(engine: &str, partitioning: &str, repetition: u32, ops_per_s: f64) -> Record {
+    let latency = Latency { count: 500, mean: 402, p50: 310, p95: 720, p99: 1_400, p999: 9_000, max: 210_000 };
+    Record {
+        bench: "ycsb".into(),
+        workload: "a".into(),
+        engine: engine.into(),
+        partitioning: partitioning.into(),
+        partitions: if partitioning == "none" { 1 } else { 8 },
+        executor: "direct".into(),
+        threads: 2,
+        durability: "os".into(),
+        placement: "hash".into(),
+        cache_bytes: 1 << 30,
+        repartition: "off".into(),
+        planner: None,
+        records: 1_000,
+        operations: 1_000,
+        key_bytes: 16,
+        value_bytes: 1_000,
+        repetition,
+        seconds: 1_000.0 / ops_per_s,
+        ops_per_s,
+        latency_ns: [("read".to_owned(), latency), ("update".to_owned(), latency)].into(),
+        errors: 0,
+        rss_bytes_max: 100 << 20,
+        disk_bytes: 2 << 20,
+        logical_write_bytes: 1_500_000,
+        physical_write_bytes: 3_000_000,
+        waf: Some(2.0),
+        waf_by: WafBy { engine: Some(1.5), process: Some(2.0), device: None },
+        load: Load { seconds: 0.1, ops_per_s: 10_000.0 },
+        moves: Moves::default(),
+        compaction: CompactionFigures { latency_ns_p50: Some(5), ..CompactionFigures::default() },
+        host: Host { cpu: "A processor".into(), cores: 2, kernel: "6.1".into() },
+        version: "0.1.0".into(),
+        distribution: "zipfian".into(),
+        rate: None,
+        seed: 1,
+        first_error: None,
+        timeline: Timeline { bucket_seconds: 0.1, operations: vec![500, 400, 100] },
+        engine_version: "1.2.3".into(),
+        engine_options: vec![("sync".into(), "off".into())],
+    }
+}
+
+fn keys(value: &Value) -> BTreeSet<String> {
+    value.as_object().map(|object| object.keys().cloned().collect()).unwrap_or_default()
+}
+
+#[test]
+fn a_line_has_exactly_the_documented_names_and_those_added_since() {
+    let documented: Value = serde_json::from_str(DOCUMENTED).unwrap();
+    let ours: Value = serde_json::from_str(&to_lines(&[record("lmdb", "hard", 1, 1_000.0)])).unwrap();
+    let mut expected = keys(&documented);
+    expected.extend(ADDED.map(str::to_owned));
+    assert_eq!(keys(&ours), expected);
+    for nested in ["waf_by", "load", "moves", "compaction", "host", "latency_ns"] {
+        assert_eq!(keys(&ours[nested]), keys(&documented[nested]), "{nested}");
+    }
+    assert_eq!(keys(&ours["latency_ns"]["read"]), keys(&documented["latency_ns"]["read"]));
+    // The types agree too, wherever the example is not null.
+    for (name, value) in documented.as_object().unwrap() {
+        if !value.is_null() {
+            assert_eq!(
+                std::mem::discriminant(value),
+                std::mem::discriminant(&ours[name]),
+                "{name}: {value} against {}",
+                ours[name]
+            );
+        }
+    }
+}
+
+#[test]
+fn lines_round_trip_and_a_bad_one_is_named() {
+    let records = [record("lmdb", "none", 1, 1_000.0), record("memory", "hard", 2, 2_000.5)];
+    let lines = to_lines(&records);
+    assert_eq!(lines.lines().count(), 2);
+    assert_eq!(parse_lines(&lines).unwrap(), records);
+    let error = parse_lines(&format!("{lines}{{\"bench\":1}}\n")).unwrap_err();
+    assert!(error.to_string().starts_with("line 3 "), "{error}");
+}

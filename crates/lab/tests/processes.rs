@@ -1,0 +1,126 @@
+//! Whole benches, with their worker processes: the worker is this test program itself.
+
+use std::io::{Write, stdin, stdout};
+use std::path::Path;
+
+use biombo_engine::{EngineKind, Registry};
+use biombo_lab::bench::{Plan, Silent, ycsb};
+use biombo_lab::process::{WorkerCommand, worker};
+use biombo_lab::workload::Workload;
+
+const WORKER: &str = "BIOMBO_LAB_WORKER";
+
+/// `memory`, `null`, and two that die in their own way.
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    registry.add(biombo_engine::memory::kind()).add(biombo_lab::null::kind());
+    registry.add(EngineKind {
+        name: "aborts",
+        open: std::sync::Arc::new(|_| {
+            eprintln!("out of cheese");
+            std::process::abort()
+        }),
+        ..biombo_engine::memory::kind()
+    });
+    registry.add(EngineKind {
+        name: "panics",
+        open: std::sync::Arc::new(|_| panic!("redo from start")),
+        ..biombo_engine::memory::kind()
+    });
+    registry.add(EngineKind {
+        name: "unordered",
+        capabilities: || biombo_engine::Capabilities {
+            ordered: false,
+            ..(biombo_engine::memory::kind().capabilities)()
+        },
+        ..biombo_engine::memory::kind()
+    });
+    registry
+}
+
+/// No test: the entry of the worker processes that the tests below start.
+#[test]
+fn worker_entry() {
+    if std::env::var_os(WORKER).is_some() {
+        // The test runner's own words end here.
+        stdout().write_all(b"\n").unwrap();
+        let _ = worker::main(&registry(), stdin(), stdout());
+    }
+}
+
+fn command() -> WorkerCommand {
+    WorkerCommand {
+        program: std::env::current_exe().unwrap(),
+        args: ["--exact", "worker_entry", "--nocapture", "--test-threads=1"].map(str::to_owned).into(),
+        env: vec![(WORKER.to_owned(), "1".to_owned())],
+    }
+}
+
+fn plan(engines: &[&str], dir: &Path) -> Plan {
+    Plan {
+        engines: engines.iter().map(|&name| name.to_owned()).collect(),
+        workloads: vec![Workload::A],
+        records: 500,
+        operations: 2_000,
+        value_bytes: 100,
+        cache_bytes: Some(1 << 24),
+        dir: Some(dir.to_owned()),
+        ..Plan::default()
+    }
+}
+
+fn is_empty(dir: &Path) -> bool {
+    std::fs::read_dir(dir).unwrap().next().is_none()
+}
+
+#[test]
+fn every_workload_gives_a_whole_record_from_its_own_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = Plan { workloads: Workload::ALL.to_vec(), repeat: 2, ..plan(&["memory", "null"], dir.path()) };
+    let outcome = ycsb::run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    assert_eq!(outcome.records.len(), 24);
+    for record in &outcome.records {
+        assert_eq!((record.operations, record.errors), (2_000, 0), "{:?}", record.first_error);
+        assert!(record.ops_per_s > 0.0 && record.seconds > 0.0 && record.rss_bytes_max > 0);
+        assert!(record.latency_ns.values().map(|l| l.count).sum::<u64>() == 2_000);
+        assert!(record.logical_write_bytes >= 500 * 116);
+    }
+    let order: Vec<_> = outcome.records[..4].iter().map(|r| (r.workload.as_str(), r.engine.as_str())).collect();
+    assert_eq!(order, [("a", "memory"), ("a", "null"), ("b", "memory"), ("b", "null")]);
+    assert!(is_empty(dir.path()), "runs left their directories behind");
+}
+
+#[test]
+fn a_crashed_worker_is_one_clear_failure_and_the_others_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = plan(&["memory", "aborts", "panics", "null"], dir.path());
+    let outcome = ycsb::run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    let engines: Vec<_> = outcome.records.iter().map(|r| r.engine.as_str()).collect();
+    assert_eq!(engines, ["memory", "null"]);
+    let messages: Vec<_> = outcome.failures.iter().map(|(_, error)| error.to_string()).collect();
+    assert_eq!(messages.len(), 2);
+    assert!(messages[0].contains("signal 6") && messages[0].contains("out of cheese"), "{}", messages[0]);
+    assert!(messages[1].contains("redo from start") || messages[1].contains("status"), "{}", messages[1]);
+    assert!(is_empty(dir.path()), "failed runs left their directories behind");
+}
+
+#[test]
+fn a_workload_that_an_engine_cannot_do_is_said_and_the_rest_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = Plan { workloads: vec![Workload::E, Workload::C], ..plan(&["unordered"], dir.path()) };
+    let outcome = ycsb::run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    assert_eq!(outcome.records.len(), 1);
+    assert!(outcome.failures[0].1.to_string().contains("no order"));
+}
+
+#[test]
+fn a_worker_that_is_no_worker_is_a_clear_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let command = WorkerCommand { program: "/bin/true".into(), args: Vec::new(), env: Vec::new() };
+    let outcome = ycsb::run(&plan(&["memory"], dir.path()), &registry(), &command, &mut Silent).unwrap();
+    assert!(outcome.failures[0].1.to_string().contains("ended with status 0"));
+    let command = WorkerCommand { program: "/no/such/program".into(), ..command };
+    let outcome = ycsb::run(&plan(&["memory"], dir.path()), &registry(), &command, &mut Silent).unwrap();
+    assert!(outcome.failures[0].1.to_string().contains("/no/such/program"));
+}
