@@ -220,10 +220,11 @@ struct KeptCursor {
 struct Running<'a> {
     subject: &'a Subject,
     pool: &'a [Vec<u8>],
-    instance: Option<Instance>,
     model: Model,
     snapshots: Vec<(Arc<dyn Snapshot>, Arc<Model>)>,
     cursors: Vec<KeptCursor>,
+    // Dropped last: with it goes the directory, which snapshots and cursors keep in use.
+    instance: Option<Instance>,
 }
 
 impl Running<'_> {
