@@ -5,14 +5,20 @@
 //! - [`target`]: what is driven: an engine used directly, or a store over it; [`null`]: what the driver itself costs;
 //! - [`measure`]: memory, room on disk, bytes written;
 //! - [`process`]: every run in a process of its own;
-//! - [`bench`](mod@bench): a plan of runs; [`record`]: one JSON line for each.
+//! - [`bench`](mod@bench): a plan of runs; [`progress`] of them; [`record`]: one JSON line for each;
+//! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`mod@table`] for the terminal.
 
 pub mod bench;
 pub mod driver;
 pub mod measure;
 pub mod null;
 pub mod process;
+pub mod progress;
 pub mod record;
 pub mod spec;
+pub mod statistics;
+pub mod summary;
+pub mod table;
 pub mod target;
+pub mod units;
 pub mod workload;

@@ -1,0 +1,209 @@
+//! Records of repeated runs put together: one row for each engine, layout and workload.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::record::{Latency, Record};
+use crate::statistics::{Ratio, Spread, ratio};
+
+/// What the rows of one table have in common.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Table {
+    /// The workload's name.
+    pub workload: String,
+    /// How records were chosen.
+    pub distribution: String,
+    /// Client threads.
+    pub threads: u32,
+    /// When writes were acknowledged.
+    pub durability: String,
+    /// Records loaded.
+    pub records: u64,
+    /// The length of each key and value.
+    pub key_bytes: u32,
+    /// As above.
+    pub value_bytes: u32,
+    /// All caches of a store together.
+    pub cache_bytes: u64,
+    /// Operations per second asked for.
+    pub rate: Option<f64>,
+    /// One for each engine and layout, in the order in which they first ran.
+    #[serde(skip)]
+    pub rows: Vec<Row>,
+}
+
+/// One engine in one layout.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Such as `lmdb hard-8`.
+    pub label: String,
+    /// The engine.
+    pub engine: String,
+    /// The layout.
+    pub partitioning: String,
+    /// Partitions.
+    pub partitions: u32,
+    /// The placement.
+    pub placement: String,
+    /// Its runs, by repetition.
+    pub records: Vec<Record>,
+    /// Operations per second.
+    pub ops_per_s: Spread,
+    /// For each kind of operation, the median of each figure over the repetitions.
+    pub latency: BTreeMap<String, Latency>,
+    /// Write amplification (median).
+    pub waf: Option<f64>,
+    /// Bytes on disk (median).
+    pub disk_bytes: f64,
+    /// Resident memory (median).
+    pub rss_bytes: f64,
+    /// Failed operations of all repetitions.
+    pub errors: u64,
+    /// Throughput by that of the same engine used directly, in pairs of one repetition.
+    pub ratio: Option<Ratio>,
+}
+
+impl Table {
+    /// A heading for people.
+    pub fn heading(&self) -> String {
+        format!("workload {}, {} thread{}", self.workload, self.threads, if self.threads == 1 { "" } else { "s" })
+    }
+
+    fn of(record: &Record) -> Self {
+        Self {
+            workload: record.workload.clone(),
+            distribution: record.distribution.clone(),
+            threads: record.threads,
+            durability: record.durability.clone(),
+            records: record.records,
+            key_bytes: record.key_bytes,
+            value_bytes: record.value_bytes,
+            cache_bytes: record.cache_bytes,
+            rate: record.rate,
+            rows: Vec::new(),
+        }
+    }
+}
+
+/// The records of one row and its name.
+type Group = (String, Vec<Record>);
+
+/// Put `records` together, tables and rows in the order of their first record.
+pub fn tables(records: &[Record]) -> Vec<Table> {
+    let mut tables: Vec<(Table, Vec<Group>)> = Vec::new();
+    for record in records {
+        let table = Table::of(record);
+        let at = tables.iter().position(|(t, _)| *t == table).unwrap_or_else(|| {
+            tables.push((table, Vec::new()));
+            tables.len() - 1
+        });
+        let rows = &mut tables[at].1;
+        let name = format!("{} {}", record.label(), record.placement);
+        match rows.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, records)) => records.push(record.clone()),
+            None => rows.push((name, vec![record.clone()])),
+        }
+    }
+    tables
+        .into_iter()
+        .map(|(mut table, groups)| {
+            let mut rows: Vec<Row> = groups.into_iter().filter_map(|(_, records)| row(records)).collect();
+            let direct: Vec<Row> = rows.iter().filter(|row| row.partitioning == "none").cloned().collect();
+            for row in rows.iter_mut().filter(|row| row.partitioning != "none") {
+                row.ratio = direct.iter().find(|d| d.engine == row.engine).and_then(|d| paired(row, d));
+            }
+            table.rows = rows;
+            table
+        })
+        .collect()
+}
+
+fn row(records: Vec<Record>) -> Option<Row> {
+    let first = records.first()?;
+    let median = |figure: &dyn Fn(&Record) -> f64| Spread::of(records.iter().map(figure)).map_or(0.0, |s| s.median);
+    let latency = first
+        .latency_ns
+        .keys()
+        .map(|kind| {
+            let figure = |of: fn(&Latency) -> u64| {
+                Spread::of(records.iter().filter_map(|r| r.latency_ns.get(kind)).map(|l| of(l) as f64))
+                    .map_or(0, |s| s.median as u64)
+            };
+            let latency = Latency {
+                count: figure(|l| l.count),
+                mean: figure(|l| l.mean),
+                p50: figure(|l| l.p50),
+                p95: figure(|l| l.p95),
+                p99: figure(|l| l.p99),
+                p999: figure(|l| l.p999),
+                max: figure(|l| l.max),
+            };
+            (kind.clone(), latency)
+        })
+        .collect();
+    Some(Row {
+        label: first.label(),
+        engine: first.engine.clone(),
+        partitioning: first.partitioning.clone(),
+        partitions: first.partitions,
+        placement: first.placement.clone(),
+        ops_per_s: Spread::of(records.iter().map(|r| r.ops_per_s))?,
+        latency,
+        waf: Spread::of(records.iter().filter_map(|r| r.waf)).map(|s| s.median),
+        disk_bytes: median(&|r| r.disk_bytes as f64),
+        rss_bytes: median(&|r| r.rss_bytes_max as f64),
+        errors: records.iter().map(|r| r.errors).sum(),
+        ratio: None,
+        records,
+    })
+}
+
+/// The runs of one repetition, which have one seed and ran side by side, form a pair.
+fn paired(row: &Row, direct: &Row) -> Option<Ratio> {
+    let pairs: Vec<_> = row
+        .records
+        .iter()
+        .filter_map(|a| {
+            let b = direct.records.iter().find(|b| b.repetition == a.repetition && b.seed == a.seed)?;
+            Some((a.ops_per_s, b.ops_per_s))
+        })
+        .collect();
+    ratio(&pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::record;
+
+    #[test]
+    fn repetitions_become_rows_and_pairs_become_ratios() {
+        let mut records = Vec::new();
+        for repetition in 1..=9 {
+            let drift = 1_000.0 * f64::from(repetition);
+            records.push(record("lmdb", "none", repetition, drift));
+            records.push(record("lmdb", "hard", repetition, 2.0 * drift));
+            records.push(record("memory", "hard", repetition, 5.0));
+        }
+        let tables = tables(&records);
+        assert_eq!(tables.len(), 1);
+        let rows = &tables[0].rows;
+        assert_eq!(rows.iter().map(|r| r.label.as_str()).collect::<Vec<_>>(), ["lmdb", "lmdb hard-8", "memory hard-8"]);
+        assert_eq!(rows[0].ops_per_s, Spread { median: 5_000.0, min: 1_000.0, max: 9_000.0 });
+        assert_eq!(rows[0].ratio, None);
+        let ratio = rows[1].ratio.unwrap();
+        assert_eq!((ratio.median, ratio.pairs, ratio.interval), (2.0, 9, Some((2.0, 2.0))));
+        assert_eq!(rows[2].ratio, None, "without a direct run there is nothing to compare with");
+        assert_eq!(rows[0].latency["read"].p99, 1_400);
+    }
+
+    #[test]
+    fn other_threads_and_workloads_are_other_tables() {
+        let mut other = record("lmdb", "none", 1, 1.0);
+        other.threads = 4;
+        let tables = tables(&[record("lmdb", "none", 1, 1.0), other]);
+        assert_eq!(tables.iter().map(|t| t.threads).collect::<Vec<_>>(), [2, 4]);
+        assert_eq!(tables[1].heading(), "workload a, 4 threads");
+    }
+}

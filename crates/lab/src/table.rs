@@ -1,0 +1,139 @@
+//! The terminal table.
+
+use std::io::{self, Write};
+
+use crate::record::Latency;
+use crate::statistics::Ratio;
+use crate::summary::{Row, Table};
+use crate::units::{bytes, count, duration_ns};
+
+/// Print `tables`, one below the other. Throughput is the median of the repetitions with the slowest and the fastest;
+/// `x direct` is throughput by that of the same engine used directly, pair by pair, with its 95 % interval (from six
+/// pairs on; the extremes before that).
+pub fn print(tables: &[Table], output: &mut impl Write) -> io::Result<()> {
+    for (i, table) in tables.iter().enumerate() {
+        if i > 0 {
+            writeln!(output)?;
+        }
+        write_table(table, output)?;
+    }
+    Ok(())
+}
+
+fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
+    let loop_ = table.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {}/s", count(rate)));
+    writeln!(
+        output,
+        "YCSB {} ({}): {} records of {} + {} bytes, {}, {} cache, {loop_}",
+        table.heading(),
+        table.distribution,
+        count(table.records as f64),
+        table.key_bytes,
+        table.value_bytes,
+        table.durability,
+        bytes(table.cache_bytes as f64),
+    )?;
+    let ratios = table.rows.iter().any(|row| row.ratio.is_some());
+    let mut header = vec!["engine", "ops/s", "min..max", "operation", "p50", "p99", "p99.9", "WAF", "disk", "memory"];
+    if ratios {
+        header.push("x direct");
+    }
+    if table.rows.iter().any(|row| row.errors > 0) {
+        header.push("errors");
+    }
+    let mut lines = vec![header.iter().map(|&s| s.to_owned()).collect::<Vec<_>>()];
+    for row in &table.rows {
+        lines.extend(row_lines(row, &header));
+    }
+    let widths: Vec<usize> =
+        (0..header.len()).map(|c| lines.iter().map(|line| line[c].chars().count()).max().unwrap_or(0)).collect();
+    for (i, line) in lines.iter().enumerate() {
+        let cells: Vec<String> = line
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            // Names to the left, figures to the right.
+            .map(
+                |(c, (cell, &width))| {
+                    if c == 0 || c == 3 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                },
+            )
+            .collect();
+        writeln!(output, "  {}", cells.join("  ").trim_end())?;
+        if i == 0 {
+            writeln!(output, "  {}", "-".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1)))?;
+        }
+    }
+    Ok(())
+}
+
+/// One line for each kind of operation; what belongs to the whole run stands on the first.
+fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
+    let mut kinds: Vec<(&str, Option<&Latency>)> =
+        row.latency.iter().map(|(kind, latency)| (kind.as_str(), Some(latency))).collect();
+    if kinds.is_empty() {
+        kinds.push(("", None));
+    }
+    kinds
+        .iter()
+        .enumerate()
+        .map(|(i, (kind, latency))| {
+            let first = |text: String| if i == 0 { text } else { String::new() };
+            let at = |of: fn(&Latency) -> u64| latency.map_or(String::new(), |l| duration_ns(of(l) as f64));
+            header
+                .iter()
+                .map(|column| match *column {
+                    "engine" => first(row.label.clone()),
+                    "ops/s" => first(count(row.ops_per_s.median)),
+                    "min..max" => first(format!("{}..{}", count(row.ops_per_s.min), count(row.ops_per_s.max))),
+                    "operation" => (*kind).replace('_', "-"),
+                    "p50" => at(|l| l.p50),
+                    "p99" => at(|l| l.p99),
+                    "p99.9" => at(|l| l.p999),
+                    "WAF" => first(row.waf.map_or("-".to_owned(), |waf| format!("{waf:.2}"))),
+                    "disk" => first(bytes(row.disk_bytes)),
+                    "memory" => first(bytes(row.rss_bytes)),
+                    "x direct" => first(row.ratio.as_ref().map_or(String::new(), ratio)),
+                    _ => first(row.errors.to_string()),
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// `1.93 [1.90, 2.01]`: the interval in brackets; `1.93 (1.90..2.01)`: the extremes of too few pairs.
+pub(crate) fn ratio(ratio: &Ratio) -> String {
+    match ratio.interval {
+        Some((low, high)) => format!("{:.2} [{low:.2}, {high:.2}]", ratio.median),
+        None if ratio.pairs > 1 => format!("{:.2} ({:.2}..{:.2})", ratio.median, ratio.min, ratio.max),
+        None => format!("{:.2}", ratio.median),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::record::tests::record;
+    use crate::summary::tables;
+
+    #[test]
+    fn the_table_shows_medians_spread_latency_costs_and_ratios() {
+        let mut records = Vec::new();
+        for repetition in 1..=7 {
+            records.push(record("lmdb", "none", repetition, 1_000.0 * f64::from(repetition)));
+            records.push(record("lmdb", "hard", repetition, 3_000.0 * f64::from(repetition)));
+        }
+        let mut text = Vec::new();
+        super::print(&tables(&records), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for expected in ["4.00 k", "1.00 k..7.00 k", "3.00 [3.00, 3.00]", "1.40 µs", "9.00 µs", "2.00", "lmdb hard-8"]
+        {
+            assert!(text.contains(expected), "`{expected}` is missing in\n{text}");
+        }
+        assert_eq!(
+            text.lines().count(),
+            3 + 2 * 2,
+            "a title, a header, a rule, and two operations of two rows:\n{text}"
+        );
+        assert!(!text.contains("errors"));
+    }
+}

@@ -1,0 +1,50 @@
+//! Figures for people, each with its unit.
+
+/// Four digits are enough to compare: `1.02 M`, `480 k`, `93.1 k`, `812`.
+pub fn count(figure: f64) -> String {
+    scaled(figure, &[(1e9, " G"), (1e6, " M"), (1e3, " k")], "")
+}
+
+/// A duration in nanoseconds: `310 ns`, `1.40 µs`, `12.0 ms`, `3.20 s`.
+pub fn duration_ns(ns: f64) -> String {
+    scaled(ns, &[(1e9, " s"), (1e6, " ms"), (1e3, " µs")], " ns")
+}
+
+/// Bytes in powers of ten: `1.12 GB`.
+pub fn bytes(bytes: f64) -> String {
+    scaled(bytes, &[(1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB")], " B")
+}
+
+fn scaled(figure: f64, scales: &[(f64, &str)], plain: &str) -> String {
+    // A figure that rounds up to the next scale belongs there.
+    match scales.iter().find(|(scale, _)| figure.abs() >= 0.9995 * scale) {
+        Some((scale, unit)) => format!("{}{unit}", digits(figure / scale)),
+        None => format!("{}{plain}", if figure.fract() == 0.0 { format!("{figure:.0}") } else { digits(figure) }),
+    }
+}
+
+/// Three significant digits.
+fn digits(figure: f64) -> String {
+    match figure.abs() {
+        x if x >= 99.95 => format!("{figure:.0}"),
+        x if x >= 9.995 => format!("{figure:.1}"),
+        _ => format!("{figure:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits_and_a_unit() {
+        assert_eq!(count(1_020_000.0), "1.02 M");
+        assert_eq!(count(93_120.0), "93.1 k");
+        assert_eq!(count(999_900.0), "1.00 M");
+        assert_eq!(count(812.0), "812");
+        assert_eq!(duration_ns(310.0), "310 ns");
+        assert_eq!(duration_ns(12_000_000.0), "12.0 ms");
+        assert_eq!(bytes(1_121_000_000.0), "1.12 GB");
+        assert_eq!(bytes(0.0), "0 B");
+    }
+}
