@@ -2,10 +2,16 @@
 //!
 //! - [`error`]: the one public error type of the project;
 //! - [`io`]: files behind one [`Io`](io::Io) trait, so that the same code runs on a real disk and on a simulated one
-//!   that loses, tears and refuses writes.
+//!   that loses, tears and refuses writes;
+//! - [`coding`], [`checksum`], [`clock`]: integers in bytes, CRC-32C, time that only goes forward;
+//! - [`topology`]: processors, NUMA nodes, pinning.
 #![deny(missing_docs)]
 
+pub mod checksum;
+pub mod clock;
+pub mod coding;
 pub mod error;
 pub mod io;
+pub mod topology;
 
 pub use error::{Error, ErrorKind, Result};

@@ -11,6 +11,14 @@
 //! 2. A created, renamed or removed name is durable after a later [`Io::sync_dir`] of its directory succeeded.
 //! 3. A failed sync says that the data may be gone and will never be retried: the owner poisons itself.
 
+mod aligned;
+mod count;
+mod real;
+
+pub use aligned::AlignedBuf;
+pub use count::{Counters, Counts};
+pub use real::RealIo;
+
 use std::io::Result;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -85,4 +93,7 @@ pub trait Io: Send + Sync {
     /// Take the exclusive advisory lock of the file `path` (created if missing) without waiting; `None` when another
     /// process (or another holder in this one) has it.
     fn try_lock(&self, path: &Path) -> Result<Option<Box<dyn Lock>>>;
+    /// A number that no earlier call gave, also in earlier processes (with the odds of 64 random bits): for identities
+    /// that are stored. The simulated disk gives a repeatable sequence, so that a failing run can be repeated.
+    fn random_u64(&self) -> u64;
 }

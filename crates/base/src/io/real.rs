@@ -1,0 +1,208 @@
+//! The real file system.
+//!
+//! What it relies on: `pwrite`, `fdatasync`, `fsync` of a directory, `rename`, `flock`, `fallocate`, `O_DIRECT|O_DSYNC`.
+//! A sync that failed is reported once by the kernel and its pages may be marked clean: nothing here retries one.
+
+use std::fs::{DirBuilder, File as StdFile, OpenOptions};
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fsync};
+use rustix::io::Errno;
+
+use super::count::{Counters, Counts};
+use super::{File, Io, Lock, OpenMode};
+
+/// The file system of this machine. Clones share their [`Counts`].
+#[derive(Debug, Clone, Default)]
+pub struct RealIo {
+    counters: Arc<Counters>,
+}
+
+impl RealIo {
+    /// With counters at zero.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same, ready to be handed to whatever takes an [`Io`].
+    pub fn shared() -> Arc<dyn Io> {
+        Arc::new(Self::new())
+    }
+
+    /// Bytes read and written, and syncs, through this object and its clones.
+    pub fn counts(&self) -> Counts {
+        self.counters.get()
+    }
+}
+
+/// Flags beside read and write. O_DIRECT is tried first and left out where the file system refuses it.
+fn flags(direct: bool, sync: bool) -> i32 {
+    let mut flags = OFlags::CLOEXEC;
+    flags.set(OFlags::DIRECT, direct);
+    flags.set(OFlags::DSYNC, sync);
+    flags.bits() as i32
+}
+
+impl Io for RealIo {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(mode.write);
+        if mode.create {
+            if mode.exclusive {
+                options.create_new(true);
+            } else {
+                options.create(true);
+            }
+        }
+        let opened = options.custom_flags(flags(mode.direct_sync, mode.direct_sync)).open(path);
+        let file = match opened {
+            Err(refused) if mode.direct_sync && refused.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+                // Some kernels create the name before they refuse O_DIRECT; it is ours then, so do not insist that it
+                // be new.
+                options.create_new(false).create(mode.create).custom_flags(flags(false, true)).open(path)?
+            }
+            other => other?,
+        };
+        if file.metadata()?.is_dir() {
+            return Err(Error::from(ErrorKind::IsADirectory));
+        }
+        Ok(Arc::new(RealFile { file, counters: Arc::clone(&self.counters) }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        Ok(rustix::fs::rename(from, to)?)
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> Result<()> {
+        match std::fs::remove_dir_all(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    fn create_dir_all(&self, path: &Path) -> Result<()> {
+        DirBuilder::new().recursive(true).create(path)
+    }
+
+    fn read_dir(&self, path: &Path) -> Result<Vec<PathBuf>> {
+        let mut names = std::fs::read_dir(path)?
+            .map(|entry| entry.map(|entry| PathBuf::from(entry.file_name())))
+            .collect::<Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn sync_dir(&self, path: &Path) -> Result<()> {
+        self.counters.synced();
+        // The parent of a relative name of one component is the empty path.
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let dir = StdFile::open(path)?;
+        Ok(fsync(&dir)?)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        path.try_exists()
+    }
+
+    fn try_lock(&self, path: &Path) -> Result<Option<Box<dyn Lock>>> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        loop {
+            return match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => Ok(Some(Box::new(RealLock { _file: file }))),
+                Err(Errno::WOULDBLOCK) => Ok(None),
+                Err(Errno::INTR) => continue,
+                Err(e) => Err(e.into()),
+            };
+        }
+    }
+
+    fn random_u64(&self) -> u64 {
+        use std::hash::{BuildHasher, Hasher};
+        // Two hashers keyed by the system's randomness; the hash of nothing under a fresh random key is a random number.
+        let one = std::hash::RandomState::new().build_hasher().finish();
+        let two = std::hash::RandomState::new().build_hasher().finish();
+        one.rotate_left(32) ^ two ^ crate::clock::monotonic_ns() ^ (u64::from(std::process::id()) << 40)
+    }
+}
+
+/// flock is bound to the open file description: closing it releases the lock, also when the process dies.
+struct RealLock {
+    _file: StdFile,
+}
+
+impl Lock for RealLock {}
+
+struct RealFile {
+    file: StdFile,
+    counters: Arc<Counters>,
+}
+
+impl File for RealFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.read_at(&mut buf[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.counters.read(done);
+        Ok(done)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.file.write_all_at(buf, offset)?;
+        self.counters.wrote(buf.len());
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.counters.synced();
+        Ok(fdatasync(&self.file)?)
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<()> {
+        self.file.set_len(bytes)
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        loop {
+            match fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
+                Ok(()) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP) => break,
+                Err(e) => return Err(e.into()),
+            }
+        }
+        // No reservations here: writing zeros behind the end is the only way to have the room for certain.
+        let zeros = super::AlignedBuf::zeroed(1 << 20);
+        let mut at = self.len()?.next_multiple_of(super::BLOCK_BYTES as u64);
+        while at < bytes {
+            let count = (bytes - at).min(zeros.len() as u64) as usize;
+            let count = count.next_multiple_of(super::BLOCK_BYTES);
+            self.write_at(&zeros[..count], at)?;
+            at += count as u64;
+        }
+        if self.len()? < bytes { self.set_len(bytes) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+#[path = "real_tests.rs"]
+mod tests;

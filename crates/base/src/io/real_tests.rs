@@ -1,0 +1,67 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::io::{AlignedBuf, BLOCK_BYTES};
+
+#[test]
+fn direct_writes_read_back_and_every_byte_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let io = RealIo::new();
+    let path = dir.path().join("f");
+    let file = io.open(&path, OpenMode { direct_sync: true, ..OpenMode::CREATE_NEW }).unwrap();
+    file.allocate(64 << 10).unwrap();
+    assert_eq!(file.len().unwrap(), 64 << 10);
+    let mut block = AlignedBuf::zeroed(BLOCK_BYTES);
+    block.fill(7);
+    file.write_at(&block, 8192).unwrap();
+    let reader = io.open(&path, OpenMode::READ).unwrap();
+    let mut back = vec![0; 3 * BLOCK_BYTES];
+    assert_eq!(reader.read_at(&mut back, 4096).unwrap(), 3 * BLOCK_BYTES);
+    assert_eq!(&back[4096..8192], &[7; 4096]);
+    assert!(back[..4096].iter().chain(&back[8192..]).all(|b| *b == 0));
+    let counts = io.counts();
+    assert_eq!((counts.written_bytes, counts.read_bytes, counts.writes), (4096, 12288, 1));
+    assert_eq!(reader.read_at(&mut back, 60 << 10).unwrap(), 4 << 10, "a read stops at the end of the file");
+}
+
+#[test]
+fn a_lock_excludes_a_second_holder_until_it_is_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let io = RealIo::new();
+    let path = dir.path().join("LOCK");
+    let held = io.try_lock(&path).unwrap();
+    assert!(held.is_some());
+    assert!(io.try_lock(&path).unwrap().is_none());
+    drop(held);
+    assert!(io.try_lock(&path).unwrap().is_some());
+}
+
+#[test]
+fn names_behave_as_the_trait_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let io: Arc<dyn Io> = RealIo::shared();
+    let deep = dir.path().join("a/b");
+    io.create_dir_all(&deep).unwrap();
+    io.create_dir_all(&deep).unwrap();
+    io.open(&deep.join("y"), OpenMode::CREATE_NEW).unwrap();
+    assert_eq!(
+        io.open(&deep.join("y"), OpenMode::CREATE_NEW).err().map(|e| e.kind()),
+        Some(ErrorKind::AlreadyExists)
+    );
+    io.open(&deep.join("x"), OpenMode::WRITE).unwrap().write_at(b"new", 0).unwrap();
+    io.rename(&deep.join("x"), &deep.join("y")).unwrap();
+    io.sync_dir(&deep).unwrap();
+    assert_eq!(io.read_dir(&deep).unwrap(), [PathBuf::from("y")]);
+    assert_eq!(io.open(&deep.join("y"), OpenMode::READ).unwrap().len().unwrap(), 3);
+    assert!(io.open(&deep, OpenMode::READ).is_err(), "a directory is no file");
+    io.remove_dir_all(&deep).unwrap();
+    io.remove_dir_all(&deep).unwrap();
+    assert!(!io.exists(&deep).unwrap());
+}
+
+#[test]
+fn random_numbers_differ() {
+    let io = RealIo::new();
+    let numbers: std::collections::HashSet<_> = (0..1000).map(|_| io.random_u64()).collect();
+    assert_eq!(numbers.len(), 1000);
+}
