@@ -44,10 +44,7 @@ fn names_behave_as_the_trait_says() {
     io.create_dir_all(&deep).unwrap();
     io.create_dir_all(&deep).unwrap();
     io.open(&deep.join("y"), OpenMode::CREATE_NEW).unwrap();
-    assert_eq!(
-        io.open(&deep.join("y"), OpenMode::CREATE_NEW).err().map(|e| e.kind()),
-        Some(ErrorKind::AlreadyExists)
-    );
+    assert_eq!(io.open(&deep.join("y"), OpenMode::CREATE_NEW).err().map(|e| e.kind()), Some(ErrorKind::AlreadyExists));
     io.open(&deep.join("x"), OpenMode::WRITE).unwrap().write_at(b"new", 0).unwrap();
     io.rename(&deep.join("x"), &deep.join("y")).unwrap();
     io.sync_dir(&deep).unwrap();

@@ -1,0 +1,117 @@
+//! Reading one segment: frames in order, and evidence of damage behind the last good one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use biombo_base::checksum::crc32c;
+use biombo_base::io::{File, Io, OpenMode};
+use biombo_base::{Error, Result};
+
+use crate::Lsn;
+use crate::format::{
+    FLAG_LAST_OF_WRITE, FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, SEGMENT_HEADER_BYTES,
+    SegmentHeader, frame_bytes,
+};
+
+/// Bytes read at once; larger frames make the window grow.
+const WINDOW_BYTES: usize = 256 << 10;
+
+/// A segment open for reading.
+pub(crate) struct SegmentReader {
+    pub path: PathBuf,
+    pub header: SegmentHeader,
+    file: Arc<dyn File>,
+    pub file_bytes: u64,
+    window: Vec<u8>,
+    window_start: u64,
+}
+
+impl SegmentReader {
+    pub fn open(io: &dyn Io, path: PathBuf) -> Result<Self> {
+        let reading = |e| Error::io(format_args!("read {}", path.display()), e);
+        let file = io.open(&path, OpenMode::READ).map_err(reading)?;
+        let file_bytes = file.len().map_err(reading)?;
+        let mut start = [0; 64];
+        let got = file.read_at(&mut start, 0).map_err(reading)?;
+        let header = SegmentHeader::decode(&path, &start[..got])?;
+        Ok(Self { path, header, file, file_bytes, window: Vec::new(), window_start: 0 })
+    }
+
+    /// Where the first frame begins.
+    pub const START: u64 = SEGMENT_HEADER_BYTES as u64;
+
+    /// The frame at `offset` and its payload; `None` when there is no whole and undamaged one of this segment's life.
+    pub fn frame(&mut self, offset: u64) -> Result<Option<(FrameHeader, &[u8])>> {
+        let id = self.header.id;
+        let Some(bytes) = self.bytes(offset, FRAME_HEADER_BYTES)? else { return Ok(None) };
+        let Some(header) = FrameHeader::decode(id, bytes) else { return Ok(None) };
+        // The header's checksum holds, so its length is what was written: this cannot ask for more than the file has.
+        let Some(payload) = self.bytes(offset + FRAME_HEADER_BYTES as u64, header.payload_bytes as usize)? else {
+            return Ok(None);
+        };
+        if crc32c(payload) != header.payload_crc {
+            return Ok(None);
+        }
+        Ok(Some((header, payload)))
+    }
+
+    /// Where the frame after the one at `offset` begins.
+    pub fn next_offset(&self, offset: u64, header: &FrameHeader) -> u64 {
+        let end = offset + frame_bytes(header.payload_bytes as usize) as u64;
+        if header.flags & FLAG_LAST_OF_WRITE != 0 {
+            end.next_multiple_of(self.header.block_bytes() as u64)
+        } else {
+            end
+        }
+    }
+
+    /// The highest watermark that any frame header of this life at or behind `from` carries.
+    pub fn watermark_behind(&mut self, from: u64) -> Result<Option<Lsn>> {
+        let id = self.header.id;
+        let mut highest = None;
+        let mut at = from.next_multiple_of(FRAME_ALIGN_BYTES as u64);
+        while at + FRAME_HEADER_BYTES as u64 <= self.file_bytes {
+            let count = (self.file_bytes - at).min(WINDOW_BYTES as u64) as usize;
+            let Some(bytes) = self.bytes(at, count)? else { break };
+            let mut inside = 0;
+            while inside + FRAME_HEADER_BYTES <= count {
+                let head = &bytes[inside..inside + FRAME_HEADER_BYTES];
+                if head[4..8] == FRAME_MAGIC.to_le_bytes()
+                    && let Some(header) = FrameHeader::decode(id, head)
+                {
+                    highest = highest.max(Some(header.durable_lsn));
+                }
+                inside += FRAME_ALIGN_BYTES;
+            }
+            at += inside as u64;
+        }
+        Ok(highest)
+    }
+
+    fn bytes(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
+        if offset.checked_add(count as u64).is_none_or(|end| end > self.file_bytes) {
+            return Ok(None);
+        }
+        let window_end = self.window_start + self.window.len() as u64;
+        if offset < self.window_start || offset + count as u64 > window_end {
+            let bytes = (self.file_bytes - offset).min(count.max(WINDOW_BYTES) as u64) as usize;
+            self.window.resize(bytes, 0);
+            self.window_start = offset;
+            let got = self.file.read_at(&mut self.window, offset);
+            let got = got.map_err(|e| {
+                self.window.clear();
+                Error::io(format_args!("read {}", self.path.display()), e)
+            })?;
+            self.window.truncate(got);
+            if got < count {
+                return Ok(None);
+            }
+        }
+        let inside = (offset - self.window_start) as usize;
+        Ok(Some(&self.window[inside..inside + count]))
+    }
+
+    pub fn damage(&self, offset: u64, what: impl Into<String>) -> Error {
+        Error::corruption(Path::new(&self.path), offset, what)
+    }
+}
