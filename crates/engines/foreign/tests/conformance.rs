@@ -1,0 +1,29 @@
+//! The conformance suite for every engine of this build.
+
+use biombo_engine::Registry;
+use biombo_engine::conformance::Subject;
+
+fn subject(name: &str) -> Subject {
+    let mut registry = Registry::new();
+    biombo_foreign::register(&mut registry);
+    Subject::from_kind(registry.get(name).expect("the feature is on"))
+}
+
+macro_rules! engines {
+    ($($feature:literal $module:ident)*) => {
+        $(
+            #[cfg(feature = $feature)]
+            biombo_engine::conformance_tests!($module, subject($feature));
+        )*
+    };
+}
+
+engines! {
+    "lmdb" lmdb
+    "rocksdb" rocksdb
+    "leveldb" leveldb
+    "tkrzw-tree" tkrzw_tree
+    "tkrzw-tree-zlib" tkrzw_tree_zlib
+    "tkrzw-hash" tkrzw_hash
+    "wiredtiger" wiredtiger
+}
