@@ -8,6 +8,8 @@ mod c;
 #[cfg(any(feature = "rocksdb", feature = "leveldb"))]
 mod files;
 pub mod home;
+#[cfg(feature = "leveldb")]
+pub mod leveldb;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 #[cfg(any(feature = "rocksdb", feature = "leveldb"))]
@@ -26,4 +28,6 @@ pub fn register(registry: &mut Registry) {
     registry.add(lmdb::kind());
     #[cfg(feature = "rocksdb")]
     registry.add(rocksdb::kind());
+    #[cfg(feature = "leveldb")]
+    registry.add(leveldb::kind());
 }

@@ -42,6 +42,15 @@ pub(crate) fn only_tails_are_torn(dir: &Path) -> Result<bool> {
     Ok(torn)
 }
 
+/// The first damage in a log file (also a MANIFEST) that has a valid record behind it: its offset.
+#[cfg(feature = "leveldb")]
+pub(crate) fn damage_in(log: &[u8]) -> Option<u64> {
+    match scan(log) {
+        Tail::DamagedAt(offset) => Some(offset),
+        Tail::Whole | Tail::TornAt(_) => None,
+    }
+}
+
 /// The log files in `dir`, oldest first.
 pub(crate) fn log_files(dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(dir).map_err(|e| Error::io(format_args!("read the directory {}", dir.display()), e))?;
@@ -118,7 +127,7 @@ fn record(log: &[u8], at: usize, block_end: usize) -> Record {
 }
 
 /// The mask that both libraries put over a stored crc.
-fn mask(crc: u32) -> u32 {
+pub(crate) fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
