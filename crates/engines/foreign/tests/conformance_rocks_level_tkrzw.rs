@@ -1,18 +1,22 @@
-//! The conformance suite on RocksDB, LevelDB and Tkrzw.
+//! The conformance suite for RocksDB, LevelDB and Tkrzw.
+#![cfg(any(
+    feature = "rocksdb",
+    feature = "leveldb",
+    feature = "tkrzw-tree",
+    feature = "tkrzw-tree-zlib",
+    feature = "tkrzw-hash"
+))]
 
-macro_rules! conforms {
-    ($($feature:literal => $test:ident),* $(,)?) => {$(
-        #[cfg(feature = $feature)]
-        #[test]
-        fn $test() {
-            let mut registry = biombo_engine::Registry::new();
-            biombo_foreign::register(&mut registry);
-            biombo_engine::conformance::run(registry.get($feature).expect("registered"));
-        }
-    )*};
+use biombo_engine::Registry;
+use biombo_engine::conformance::Subject;
+
+fn subject(name: &str) -> Subject {
+    let mut registry = Registry::new();
+    biombo_foreign::register(&mut registry);
+    Subject::from_kind(registry.get(name).expect("the feature is on"))
 }
 
-conforms! {
-    "rocksdb" => rocksdb_conforms,
-    "leveldb" => leveldb_conforms,
-}
+#[cfg(feature = "rocksdb")]
+biombo_engine::conformance_tests!(rocksdb, subject("rocksdb"));
+#[cfg(feature = "leveldb")]
+biombo_engine::conformance_tests!(leveldb, subject("leveldb"));
