@@ -128,6 +128,11 @@ impl Batch {
         self.bytes.len()
     }
 
+    /// The bytes that it has room for without growing.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Forget all operations and keep the room.
     pub fn clear(&mut self) {
         self.bytes.clear();

@@ -1,1 +1,47 @@
-//! To be written.
+//! Partitions over any engine: one ordered, consistent, crash-proof store out of many engine instances.
+//!
+//! | room | idea |
+//! |---|---|
+//! | [`Options`], `open`, `manifest`, `owner` | creating and opening a directory, and who owns it |
+//! | [`Placement`] | which partition owns a key |
+//! | [`Store`] | what a user holds: reads on the calling thread, writes through `lane` |
+//! | `lane`, `combine`, `shared_sync` | the executor `direct`: one logical writer for each partition, group commit |
+//! | `intent` | atomic batches across partitions, through any crash |
+//! | [`Scan`], [`Snapshot`], `merge`, `chain` | one ordered view, one point in history |
+//! | [`Update`], `stripes` | read-modify-write |
+//! | `copy`, `backup`, [`StoreStats`] | checkpoints, backups, figures, verification |
+//! | [`StoreEngine`] | a store as an engine, for the conformance suite |
+//! | `keyspace` | room for the store's own keys |
+//!
+//! The crate knows no concrete engine: they come by name from a [`Registry`](biombo_engine::Registry).
+#![forbid(unsafe_code)]
+
+mod as_engine;
+mod backup;
+mod chain;
+mod combine;
+mod copy;
+mod intent;
+mod keyspace;
+mod lane;
+mod manifest;
+mod merge;
+mod open;
+mod options;
+mod owner;
+mod placement;
+mod poison;
+mod rmw;
+mod scan;
+mod shared_sync;
+mod stats;
+mod store;
+mod stripes;
+
+pub use as_engine::StoreEngine;
+pub use options::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
+pub use placement::{Epoch, PartitionId, Placement, SLOTS};
+pub use rmw::Update;
+pub use scan::{Range, Scan, Snapshot};
+pub use stats::StoreStats;
+pub use store::Store;

@@ -1,0 +1,340 @@
+//! Atomic batches over several `hard` partitions, through any crash.
+//!
+//! One intent record, synced to the store's own journal, is the commit point and the redo: it holds every slice of the batch.
+//! Then the slices are applied under the lanes' locks, each with the intent's number as its mark in the same engine batch. Format:
+//! `docs/format/store.md`.
+//!
+//! Invariants:
+//!
+//! 1. Intents are numbered without holes, run one after another in that order (one leader, who takes all waiting batches along in
+//!    one record), and a partition's mark is the highest number applied to it.
+//! 2. No slice is applied before its intent is durable, whatever the batch's own durability: else a power cut could keep half.
+//! 3. All slices are published under the locks of all their lanes: a snapshot sees all of them or none.
+//! 4. An intent is dropped from the journal only after the partitions it touched were synced past it.
+//! 5. A failure after the intent is durable poisons the store: the batch is decided, and the next opening finishes it.
+//! 6. A `Sync` batch is acknowledged after earlier writes below `Sync` of its partitions are durable too.
+//!
+//! Crash argument: without the record the batch never was. With it, opening reapplies, before anything else and in order, the
+//! slices whose number is above their partition's mark. Where a mark is missing, nothing that came after it in that partition
+//! survived either, because an engine keeps a prefix of its writes; so the slice lands where it was. Reapplying is cut
+//! anywhere without harm: the marks say what is done. (Across a power cut, unsynced `Os` writes that came before a batch in a
+//! partition may be lost while the batch is kept: they were never promised.)
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use biombo_base::io::Io;
+use biombo_engine::{Batch, Durability, Engine, Error, ErrorKind, Op, Result};
+use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions, Lsn};
+
+use crate::combine::Combiner;
+use crate::keyspace::{self, MARK};
+use crate::lane::{Instance, Lane};
+use crate::placement::Input;
+use crate::poison::Poison;
+
+/// Intents in the journal before the partitions are synced and it is trimmed: bounds the work of an opening.
+const OUTSTANDING_BYTES_MAX: u64 = 32 << 20;
+const RECORD_INTENT: u8 = 1;
+
+/// The journal of intents.
+pub(crate) struct Intents {
+    journal: Journal,
+    combiner: Combiner,
+    last: AtomicU64,
+    outstanding: Mutex<Outstanding>,
+}
+
+/// Applied intents that the journal still holds.
+#[derive(Clone, Copy)]
+struct Outstanding {
+    bytes: u64,
+    /// The end of the last one that was applied.
+    upto: Lsn,
+}
+
+/// An intent's slices: stored operations by partition, in the order of the partitions.
+type Slices = Vec<(u16, Batch)>;
+
+impl Intents {
+    /// Open the journal in `dir` and finish what a crash left: reapply missing slices, sync, and drop them.
+    pub(crate) fn recover(io: Arc<dyn Io>, dir: &Path, engines: &[Arc<dyn Engine>]) -> Result<Self> {
+        let mut found: Vec<(u64, Slices)> = Vec::new();
+        let journal = Journal::open(io, dir, JournalOptions::default(), &mut |lsn, record| {
+            let intent = decode(record, engines.len()).map_err(|error| {
+                Error::corruption(dir, lsn.0, format!("an intent that cannot be read ({})", error.message()))
+            })?;
+            found.push(intent);
+            Ok(())
+        })?;
+        let mut marks = engines.iter().map(|engine| read_mark(&**engine)).collect::<Result<Vec<_>>>()?;
+        let mut last = marks.iter().copied().max().unwrap_or(0);
+        let any = !found.is_empty();
+        for (number, slices) in found {
+            last = last.max(number);
+            for (partition, slice) in slices {
+                let mark = &mut marks[usize::from(partition)];
+                if number > *mark {
+                    apply_slice(&*engines[usize::from(partition)], &slice, number, Durability::Sync)?;
+                    *mark = number;
+                }
+            }
+        }
+        if any {
+            for engine in engines {
+                engine.sync()?;
+            }
+            journal.trim(journal.next_lsn())?;
+        }
+        let outstanding = Mutex::new(Outstanding { bytes: 0, upto: journal.next_lsn() });
+        Ok(Self { journal, combiner: Combiner::default(), last: AtomicU64::new(last), outstanding })
+    }
+
+    /// Commit checked operations (with users' keys) over the lanes that `lanes_of` says; several callers at a time share one
+    /// intent.
+    pub(crate) fn commit(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        lanes: &[Lane],
+        instances: &[Instance],
+        poison: &Poison,
+        lanes_of: impl Fn(&Op<'_>) -> Vec<usize>,
+    ) -> Result<()> {
+        self.combiner.commit(ops, durability, |ops, durability| {
+            poison.check()?;
+            let slices = cut(ops, &lanes_of);
+            let number = self.last.load(Ordering::Relaxed) + 1;
+            let record = encode(number, &slices);
+            poison.watch(self.journal.append(&record, JournalDurability::Sync))?;
+            self.last.store(number, Ordering::Relaxed);
+            self.publish(number, &slices, durability, lanes, instances).inspect_err(|error| poison.set(error))?;
+            if durability == Durability::Sync {
+                for (lane, _) in &slices {
+                    instances[lanes[usize::from(*lane)].instance].sync_if_unsynced(poison)?;
+                }
+            }
+            let outstanding = {
+                let mut outstanding = self.outstanding();
+                outstanding.bytes += record.len() as u64;
+                // The role is ours: nothing was appended since.
+                outstanding.upto = self.journal.next_lsn();
+                outstanding.bytes
+            };
+            if outstanding > OUTSTANDING_BYTES_MAX { self.retire(instances, poison) } else { Ok(()) }
+        })
+    }
+
+    fn publish(
+        &self,
+        number: u64,
+        slices: &Slices,
+        durability: Durability,
+        lanes: &[Lane],
+        instances: &[Instance],
+    ) -> Result<()> {
+        let _publishing: Vec<_> = slices.iter().map(|(lane, _)| lanes[usize::from(*lane)].lock()).collect();
+        for (lane, slice) in slices {
+            let lane = &lanes[usize::from(*lane)];
+            lane.count_bytes(slice.bytes() as u64);
+            apply_slice(&*instances[lane.instance].engine, slice, number, durability)?;
+        }
+        Ok(())
+    }
+
+    /// Sync all partitions and drop the intents that came before; nothing to do when there are none.
+    pub(crate) fn retire(&self, instances: &[Instance], poison: &Poison) -> Result<()> {
+        let before = *self.outstanding();
+        if before.bytes == 0 {
+            return Ok(());
+        }
+        for instance in instances {
+            instance.sync(poison)?;
+        }
+        poison.watch(self.journal.trim(before.upto))?;
+        let mut outstanding = self.outstanding();
+        outstanding.bytes = outstanding.bytes.saturating_sub(before.bytes);
+        Ok(())
+    }
+
+    /// Bytes of applied intents that the journal still holds.
+    pub(crate) fn outstanding_bytes(&self) -> u64 {
+        self.outstanding().bytes
+    }
+
+    fn outstanding(&self) -> MutexGuard<'_, Outstanding> {
+        self.outstanding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The operations of a batch by the lane that owns them, in stored form, in the order of the lanes.
+fn cut(ops: &[Op<'_>], lanes_of: &impl Fn(&Op<'_>) -> Vec<usize>) -> Slices {
+    let mut slices = Slices::new();
+    for op in ops {
+        for lane in lanes_of(op) {
+            let lane = lane as u16;
+            let at = slices.binary_search_by_key(&lane, |slice| slice.0).unwrap_or_else(|at| {
+                slices.insert(at, (lane, Batch::new()));
+                at
+            });
+            push_stored(&mut slices[at].1, op);
+        }
+    }
+    slices
+}
+
+/// Add a user's operation to a batch in stored form.
+pub(crate) fn push_stored(batch: &mut Batch, op: &Op<'_>) {
+    match *op {
+        Op::Put { key, value } => batch.put(&keyspace::encode(key), value),
+        Op::Delete { key } => batch.delete(&keyspace::encode(key)),
+        Op::DeleteRange { from, to } => {
+            let to = to.map(keyspace::encode_from);
+            batch.delete_range(&keyspace::encode_from(from), to.as_deref())
+        }
+    };
+}
+
+/// Apply a slice and its mark.
+fn apply_slice(engine: &dyn Engine, slice: &Batch, number: u64, durability: Durability) -> Result<()> {
+    let capabilities = engine.capabilities();
+    // The intent is the redo: where the engine keeps a prefix through a power cut, the slice needs no sync of its own.
+    let keeps_prefix = capabilities.survives_power_cut.is_some_and(|level| level <= Durability::Os);
+    let level = if keeps_prefix { Durability::Os } else { durability };
+    let number = number.to_le_bytes();
+    let mark = Op::Put { key: MARK, value: &number };
+    let mut ops = slice.to_ops();
+    if capabilities.atomic_batches {
+        ops.push(mark);
+        return engine.apply(&ops, level);
+    }
+    // Without atomic batches the mark comes last: a cut in between leaves it missing, and the whole slice is applied again.
+    engine.apply(&ops, level)?;
+    engine.apply(&[mark], level)
+}
+
+fn read_mark(engine: &dyn Engine) -> Result<u64> {
+    let mut mark = Vec::new();
+    if !engine.get_into(MARK, &mut mark)? {
+        return Ok(0);
+    }
+    let bytes = mark.try_into().map_err(|mark: Vec<u8>| {
+        Error::new(ErrorKind::Corruption, format!("a partition's mark has {} bytes instead of 8", mark.len()))
+    })?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+fn encode(number: u64, slices: &Slices) -> Vec<u8> {
+    let bytes: usize = slices.iter().map(|(_, slice)| slice.bytes() + 9 * slice.len() + 6).sum();
+    let mut out = Vec::with_capacity(11 + bytes);
+    out.push(RECORD_INTENT);
+    out.extend_from_slice(&number.to_le_bytes());
+    out.extend_from_slice(&(slices.len() as u16).to_le_bytes());
+    for (partition, slice) in slices {
+        out.extend_from_slice(&partition.to_le_bytes());
+        out.extend_from_slice(&(slice.len() as u32).to_le_bytes());
+        for op in slice.iter() {
+            match op {
+                Op::Put { key, value } => {
+                    out.push(1);
+                    put_slice(&mut out, key);
+                    put_slice(&mut out, value);
+                }
+                Op::Delete { key } => {
+                    out.push(2);
+                    put_slice(&mut out, key);
+                }
+                Op::DeleteRange { from, to } => {
+                    out.push(if to.is_some() { 3 } else { 4 });
+                    put_slice(&mut out, from);
+                    if let Some(to) = to {
+                        put_slice(&mut out, to);
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+fn put_slice(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn decode(record: &[u8], partitions: usize) -> Result<(u64, Slices)> {
+    let mut input = Input(record);
+    if input.byte()? != RECORD_INTENT {
+        return Err(Error::unsupported("a record of a kind that this version does not know"));
+    }
+    let number = input.u64()?;
+    let count = input.u16()?;
+    let mut slices = Slices::new();
+    for _ in 0..count {
+        let partition = input.u16()?;
+        if usize::from(partition) >= partitions {
+            return Err(Error::invalid("it names a partition that the store does not have"));
+        }
+        let mut slice = Batch::new();
+        for _ in 0..input.u32()? {
+            match input.byte()? {
+                1 => slice.put(input.slice()?, input.slice()?),
+                2 => slice.delete(input.slice()?),
+                3 => slice.delete_range(input.slice()?, Some(input.slice()?)),
+                4 => slice.delete_range(input.slice()?, None),
+                _ => return Err(Error::invalid("it holds an operation of an unknown kind")),
+            };
+        }
+        slices.push((partition, slice));
+    }
+    if input.0.is_empty() { Ok((number, slices)) } else { Err(Error::invalid("bytes follow its end")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn slices() -> impl Strategy<Value = Slices> {
+        let bytes = || proptest::collection::vec(any::<u8>(), 0..20);
+        let op = (0..4u8, bytes(), bytes());
+        proptest::collection::vec((0..8u16, proptest::collection::vec(op, 0..5)), 0..4).prop_map(|slices| {
+            let slice = |ops: Vec<(u8, Vec<u8>, Vec<u8>)>| {
+                let mut batch = Batch::new();
+                for (kind, a, b) in ops {
+                    match kind {
+                        0 => batch.put(&a, &b),
+                        1 => batch.delete(&a),
+                        2 => batch.delete_range(&a, Some(&b)),
+                        _ => batch.delete_range(&a, None),
+                    };
+                }
+                batch
+            };
+            slices.into_iter().map(|(partition, ops)| (partition, slice(ops))).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn intents_come_back_and_their_truncations_are_refused(number: u64, slices in slices()) {
+            let record = encode(number, &slices);
+            let (number_back, back) = decode(&record, 8).expect("decodes");
+            prop_assert_eq!(number_back, number);
+            prop_assert_eq!(back.len(), slices.len());
+            for (a, b) in back.iter().zip(&slices) {
+                prop_assert_eq!(a.0, b.0);
+                prop_assert_eq!(a.1.to_ops(), b.1.to_ops());
+            }
+            for cut in 0..record.len() {
+                prop_assert!(decode(&record[..cut], 8).is_err());
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(record in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode(&record, 8);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The executor `direct`: how a write reaches an engine.
+//!
+//! A lane is the one logical writer of a partition (two partitions may share an engine under `soft` partitioning). Its writes run
+//! one at a time, on the caller's own thread. Three ways, by what the engine declares:
+//!
+//! - `Os` writes, and all writes of engines whose sync can be done apart: under the lane's lock, to completion. A `Sync` write
+//!   then meets the others that wait for a sync of the same engine ([`SharedSync`]), outside the lock.
+//! - Engines with costly transactions, or whose commit and sync are one: callers who find the lane taken are combined
+//!   ([`Combiner`]) into one transaction and one sync.
+//!
+//! Invariants:
+//!
+//! 1. A write is published under the lane's lock (`publish`). Who holds the locks of several lanes therefore sees one point in
+//!    the history of all of them: this is the gate that snapshots close, and that atomic batches hold while they apply.
+//! 2. Locks of several lanes are taken in the order of their numbers.
+//! 3. The lock is held over a device sync only where the engine's commit is its sync (`sync_apart` is false).
+//! 4. A reader may see a `Sync` write of a `sync_apart` engine an instant before it is durable; its writer is told after.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use biombo_engine::{Durability, Engine, Op, Result};
+
+use crate::combine::Combiner;
+use crate::poison::Poison;
+use crate::shared_sync::SharedSync;
+
+/// One engine instance and its syncs.
+pub(crate) struct Instance {
+    pub(crate) engine: Arc<dyn Engine>,
+    shared_sync: SharedSync,
+    /// Writes below `Sync` that were applied, counted under their lane's lock.
+    applied: AtomicU64,
+    /// Those of them that a finished sync covers.
+    durable: AtomicU64,
+}
+
+impl Instance {
+    pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine, shared_sync: SharedSync::default(), applied: AtomicU64::new(0), durable: AtomicU64::new(0) }
+    }
+
+    /// Make everything applied so far durable; callers at the same time share one sync.
+    pub(crate) fn sync(&self, poison: &Poison) -> Result<()> {
+        let result = self.shared_sync.sync(|| {
+            let covers = self.applied.load(Ordering::SeqCst);
+            self.engine.sync()?;
+            self.durable.fetch_max(covers, Ordering::SeqCst);
+            Ok(())
+        });
+        // Whatever a failed sync says, the data may be gone.
+        result.inspect_err(|error| poison.set(error))
+    }
+
+    /// Sync if a write below `Sync` was applied that no finished sync covers.
+    pub(crate) fn sync_if_unsynced(&self, poison: &Poison) -> Result<()> {
+        let applied = self.applied.load(Ordering::SeqCst);
+        if self.durable.load(Ordering::SeqCst) < applied { self.sync(poison) } else { Ok(()) }
+    }
+
+    fn note_unsynced(&self) {
+        self.applied.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// One logical writer.
+#[repr(align(128))]
+pub(crate) struct Lane {
+    pub(crate) instance: usize,
+    publish: Mutex<()>,
+    combiner: Combiner,
+    logical_bytes: AtomicU64,
+}
+
+impl Lane {
+    pub(crate) fn new(instance: usize) -> Self {
+        Self { instance, publish: Mutex::new(()), combiner: Combiner::default(), logical_bytes: AtomicU64::new(0) }
+    }
+
+    /// The right to publish in this lane.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.publish.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Apply operations that were checked and belong to this lane; returns when they are as durable as asked.
+    pub(crate) fn write(
+        &self,
+        instance: &Instance,
+        ops: &[Op<'_>],
+        durability: Durability,
+        poison: &Poison,
+    ) -> Result<()> {
+        self.count(ops);
+        let capabilities = instance.engine.capabilities();
+        let sync_apart = durability < Durability::Sync || capabilities.sync_apart;
+        if capabilities.costly_transactions || !sync_apart {
+            let level = if sync_apart { durability.min(Durability::Os) } else { durability };
+            self.combiner.commit(ops, level, |ops, level| {
+                let _publishing = self.lock();
+                poison.check()?;
+                poison.watch(instance.engine.apply(ops, level))?;
+                if level < Durability::Sync {
+                    instance.note_unsynced();
+                }
+                Ok(())
+            })?;
+        } else {
+            let _publishing = self.lock();
+            self.publish(instance, ops, durability, poison)?;
+        }
+        if durability == Durability::Sync && sync_apart { instance.sync(poison) } else { Ok(()) }
+    }
+
+    /// Apply under the lane's lock, which the caller holds. A `Sync` write of a `sync_apart` engine is not durable yet: the
+    /// caller syncs the instance after letting the lock go.
+    pub(crate) fn publish(
+        &self,
+        instance: &Instance,
+        ops: &[Op<'_>],
+        durability: Durability,
+        poison: &Poison,
+    ) -> Result<()> {
+        let level = if instance.engine.capabilities().sync_apart { durability.min(Durability::Os) } else { durability };
+        poison.watch(instance.engine.apply(ops, level))?;
+        if level < Durability::Sync {
+            instance.note_unsynced();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn count(&self, ops: &[Op<'_>]) {
+        self.count_bytes(ops.iter().map(Op::logical_bytes).sum());
+    }
+
+    pub(crate) fn count_bytes(&self, bytes: u64) {
+        self.logical_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of keys and values that were written through this lane.
+    pub(crate) fn logical_bytes(&self) -> u64 {
+        self.logical_bytes.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,323 @@
+//! Creating and opening a store directory. What lies in it: `docs/format/store.md`.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use biombo_base::io::{Io, RealIo};
+use biombo_engine::{Capabilities, Durability, Engine, EngineKind, Error, ErrorKind, OpenOptions, Registry, Result};
+use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions};
+
+use crate::intent::Intents;
+use crate::lane::{Instance, Lane};
+use crate::manifest::{self, CREATING, FORMAT, MANIFEST, Manifest};
+use crate::options::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
+use crate::owner::{LOCK, Owner};
+use crate::poison::Poison;
+use crate::store::Inner;
+use crate::stripes::Stripes;
+use crate::{Placement, Store};
+
+const PLACEMENT_DIR: &str = "placement";
+const INTENT_DIR: &str = "intents";
+const CACHE_BYTES: u64 = 256 << 20;
+
+pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result<Store> {
+    let io: Arc<dyn Io> = options.io.clone().unwrap_or_else(|| Arc::new(RealIo::new()));
+    // Asked before anything is created, so that a mistyped path or engine leaves nothing behind.
+    let exists = has_store(&*io, dir)?;
+    if !exists && options.must_exist {
+        return Err(Error::new(ErrorKind::NotFound, format!("there is no store in {}", dir.display())));
+    }
+    if exists && options.must_be_new {
+        return Err(Error::invalid(format!("there is a store in {} already", dir.display())));
+    }
+    if !exists {
+        Manifest::for_options(dir, options, registry)?;
+        refuse_strangers(&*io, dir)?;
+        io.create_dir_all(dir).map_err(|e| Error::io(format_args!("create {}", dir.display()), e))?;
+    }
+    let owner = Owner::take(&*io, dir)?;
+    let found = Manifest::read(&*io, dir, MANIFEST)?;
+    let store = match found {
+        Some(manifest) => Opening::new(io, dir, manifest, options, registry)?.finish(owner, None)?,
+        None => create(io, dir, options, registry, owner)?,
+    };
+    Ok(store)
+}
+
+fn has_store(io: &dyn Io, dir: &Path) -> Result<bool> {
+    io.exists(&dir.join(MANIFEST)).map_err(|e| Error::io(format_args!("open {}", dir.display()), e))
+}
+
+/// A directory in which a store can be created is missing, empty, or holds a creation that was cut short.
+fn refuse_strangers(io: &dyn Io, dir: &Path) -> Result<()> {
+    let refused = |e| Error::io(format_args!("open {}", dir.display()), e);
+    if !io.exists(dir).map_err(refused)? {
+        return Ok(());
+    }
+    let names = io.read_dir(dir).map_err(refused)?;
+    let is = |path: &Path, name: &str| path.file_name().is_some_and(|n| n == name);
+    if names.iter().any(|path| is(path, CREATING)) {
+        return Ok(());
+    }
+    let creating_aside = format!("{CREATING}.tmp");
+    match names.iter().find(|path| !is(path, LOCK) && !is(path, &creating_aside)) {
+        None => Ok(()),
+        Some(stranger) => Err(Error::invalid(format!(
+            "{} is not a store and not empty (it holds {}): name another directory",
+            dir.display(),
+            stranger.file_name().unwrap_or_default().to_string_lossy()
+        ))),
+    }
+}
+
+fn create(io: Arc<dyn Io>, dir: &Path, options: &Options, registry: &Registry, owner: Owner) -> Result<Store> {
+    refuse_strangers(&*io, dir)?;
+    let removed = |path: &Path, e| Error::io(format_args!("remove {}", path.display()), e);
+    if let Some(cut_short) = Manifest::read(&*io, dir, CREATING)? {
+        for index in 0..cut_short.engine_dirs.len() {
+            let path = cut_short.engine_dir(dir, index);
+            io.remove_dir_all(&path).map_err(|e| removed(&path, e))?;
+        }
+        for name in [PLACEMENT_DIR, INTENT_DIR] {
+            io.remove_dir_all(&dir.join(name)).map_err(|e| removed(&dir.join(name), e))?;
+        }
+    }
+    let manifest = Manifest::for_options(dir, options, registry)?;
+    manifest::replace_file(&*io, dir, CREATING, manifest.encode()?.as_bytes())?;
+    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        io.sync_dir(parent).map_err(|e| Error::io(format_args!("sync {}", parent.display()), e))?;
+    }
+    let placement = match manifest.placement_kind()? {
+        PlacementKind::Hash => Placement::hash(manifest.partitions),
+        PlacementKind::Range => Placement::range(manifest.partitions, options.sample.clone()),
+    };
+    for index in 0..manifest.engine_dirs.len() {
+        let path = manifest.engine_dir(dir, index);
+        let refused = |e| Error::io(format_args!("create {}", path.display()), e);
+        io.create_dir_all(&path).map_err(refused)?;
+        if let Some(parent) = path.parent() {
+            io.sync_dir(parent).map_err(refused)?;
+        }
+    }
+    let store = Opening::new(Arc::clone(&io), dir, manifest, options, registry)?.finish(owner, Some(placement))?;
+    let refused = |e| Error::io(format_args!("create {}", dir.join(MANIFEST).display()), e);
+    io.sync_dir(dir).map_err(refused)?;
+    io.rename(&dir.join(CREATING), &dir.join(MANIFEST)).map_err(refused)?;
+    io.sync_dir(dir).map_err(refused)?;
+    Ok(store)
+}
+
+/// What an opening has gathered before the engines are up.
+struct Opening<'a> {
+    io: Arc<dyn Io>,
+    dir: &'a Path,
+    manifest: Manifest,
+    kind: EngineKind,
+    options: &'a Options,
+}
+
+impl<'a> Opening<'a> {
+    fn new(
+        io: Arc<dyn Io>,
+        dir: &'a Path,
+        manifest: Manifest,
+        options: &'a Options,
+        registry: &Registry,
+    ) -> Result<Self> {
+        manifest.refuse_contradictions(dir, options)?;
+        let kind = registry.get(&manifest.engine)?.clone();
+        Ok(Self { io, dir, manifest, kind, options })
+    }
+
+    fn finish(self, owner: Owner, new_placement: Option<Placement>) -> Result<Store> {
+        let partitioning: Partitioning = self.manifest.partitioning.parse()?;
+        let (journal, placement) = self.placement(new_placement)?;
+        let engines = self.engines()?;
+        let engine_can = (self.kind.capabilities)();
+        let intents = match partitioning {
+            Partitioning::Hard => Some(Intents::recover(Arc::clone(&self.io), &self.dir.join(INTENT_DIR), &engines)?),
+            _ => None,
+        };
+        let lanes = match partitioning {
+            Partitioning::None => 1,
+            Partitioning::Hard => engines.len(),
+            // One writer at a time is all that such an engine has: more lanes would only keep callers from combining.
+            Partitioning::Soft if engine_can.costly_transactions || !engine_can.sync_apart => 1,
+            Partitioning::Soft => self.manifest.partitions as usize,
+        };
+        let hard = partitioning == Partitioning::Hard;
+        let lanes = (0..lanes).map(|lane| Lane::new(if hard { lane } else { 0 })).collect();
+        let mut warnings = Vec::new();
+        if owner.machine_went_down && engine_can.survives_power_cut.is_none_or(|level| level > Durability::Os) {
+            warnings.push(format!(
+                "the machine went down while this store was open, and {} does not promise to survive that: run `biombo verify`",
+                self.kind.name
+            ));
+        }
+        Ok(Store {
+            inner: Arc::new(Inner {
+                instances: engines.into_iter().map(Instance::new).collect(),
+                lanes,
+                intents,
+                placement_journal: journal,
+                placement: ArcSwap::from_pointee(placement),
+                stripes: Stripes::new(),
+                poison: Poison::default(),
+                capabilities: store_capabilities(engine_can, partitioning),
+                partitioning,
+                durability: self.options.durability.unwrap_or_default(),
+                manifest: self.manifest,
+                warnings,
+                dir: self.dir.to_path_buf(),
+                io: self.io,
+                owner,
+            }),
+        })
+    }
+
+    fn placement(&self, new: Option<Placement>) -> Result<(Journal, Placement)> {
+        let path = self.dir.join(PLACEMENT_DIR);
+        let mut last = None;
+        let partitions = self.manifest.partitions;
+        let options = JournalOptions { segment_bytes: 1 << 20, ..JournalOptions::default() };
+        let journal = Journal::open(Arc::clone(&self.io), &path, options, &mut |lsn, record| {
+            let placement = Placement::decode(record, partitions).map_err(|e| match e.kind() {
+                ErrorKind::Unsupported => e,
+                _ => Error::corruption(&path, lsn.0, e.message()),
+            })?;
+            last = Some(placement);
+            Ok(())
+        })?;
+        if let Some(new) = new {
+            journal.append(&new.encode(), JournalDurability::Sync)?;
+            last = Some(new);
+        }
+        let placement = last.ok_or_else(|| Error::corruption(&path, 0, "the placement journal holds no placement"))?;
+        Ok((journal, placement))
+    }
+
+    /// All instances, opened side by side: recovery of one does not wait for another's.
+    fn engines(&self) -> Result<Vec<Arc<dyn Engine>>> {
+        let count = self.manifest.engine_dirs.len();
+        let open = |index: usize| {
+            let options = OpenOptions {
+                dir: self.manifest.engine_dir(self.dir, index),
+                cache_bytes: self.options.cache_bytes.unwrap_or(CACHE_BYTES) / count as u64,
+                instances: count as u32,
+                durability: self.options.durability.unwrap_or_default(),
+                value_bytes: self.options.value_bytes,
+            };
+            if !self.io.exists(&options.dir).unwrap_or(true) {
+                let what = format!("the partition directory {} is missing: is its device mounted?", options.dir.display());
+                return Err(Error::new(ErrorKind::NotFound, what));
+            }
+            (self.kind.open)(&options)
+        };
+        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count);
+        let next = std::sync::atomic::AtomicUsize::new(0);
+        let mut opened: Vec<(usize, Result<Arc<dyn Engine>>)> = std::thread::scope(|scope| {
+            let handles: Vec<_> = (0..workers)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut mine = Vec::new();
+                        loop {
+                            let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                            if index >= count {
+                                return mine;
+                            }
+                            mine.push((index, open(index)));
+                        }
+                    })
+                })
+                .collect();
+            let joined = handles.into_iter().map(|handle| handle.join());
+            joined.flat_map(|mine| mine.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        });
+        opened.sort_by_key(|(index, _)| *index);
+        opened.into_iter().map(|(_, engine)| engine).collect()
+    }
+}
+
+/// What the store can do over an engine: a `hard` partition needs a byte more for some keys.
+fn store_capabilities(engine: Capabilities, partitioning: Partitioning) -> Capabilities {
+    match partitioning {
+        Partitioning::Hard => Capabilities { key_bytes_max: engine.key_bytes_max - 1, ..engine },
+        _ => engine,
+    }
+}
+
+impl Manifest {
+    /// What a new store with these options would have.
+    fn for_options(dir: &Path, options: &Options, registry: &Registry) -> Result<Self> {
+        let engine = options.engine.as_deref().ok_or_else(|| {
+            let names: Vec<_> = registry.iter().map(|kind| kind.name).collect();
+            Error::invalid(format!("a new store needs an engine: one of {}", names.join(", ")))
+        })?;
+        let kind = registry.get(engine)?;
+        let partitions = options.partitions.unwrap_or(1);
+        if partitions == 0 || partitions > PARTITIONS_MAX {
+            return Err(Error::invalid(format!("a store has 1 to {PARTITIONS_MAX} partitions, not {partitions}")));
+        }
+        let partitioning =
+            options.partitioning.unwrap_or(if partitions > 1 { Partitioning::Hard } else { Partitioning::None });
+        if partitioning == Partitioning::None && partitions > 1 {
+            return Err(Error::invalid("partitioning none has one partition: leave --partitions away or choose hard or soft"));
+        }
+        let placement = options.placement.unwrap_or(PlacementKind::Hash);
+        if placement == PlacementKind::Range && !(kind.capabilities)().ordered {
+            return Err(Error::invalid(format!("the engine {engine} keeps no order of keys: range placement needs one")));
+        }
+        let store_id = format!("{:016x}", RandomState::new().build_hasher().finish());
+        let instances = if partitioning == Partitioning::Hard { partitions } else { 1 };
+        let engine_dirs = (0..instances as usize)
+            .map(|index| match &options.dirs[..] {
+                [] => Ok(PathBuf::from(format!("p{index:04}"))),
+                dirs => {
+                    let base = std::path::absolute(&dirs[index % dirs.len()])
+                        .map_err(|e| Error::io(format_args!("find {}", dirs[index % dirs.len()].display()), e))?;
+                    Ok(base.join(format!("biombo-{store_id}-p{index:04}")))
+                }
+            })
+            .collect::<Result<Vec<_>>>()?;
+        if let Some(not_text) = engine_dirs.iter().find(|path| path.to_str().is_none()) {
+            let what = format!("the directory {} is not UTF-8: partitions need a name that is", not_text.display());
+            return Err(Error::invalid(what));
+        }
+        let _ = dir;
+        Ok(Self {
+            format: FORMAT,
+            store_id,
+            engine: engine.to_owned(),
+            partitioning: partitioning.name().to_owned(),
+            partitions,
+            placement: placement.name().to_owned(),
+            engine_dirs,
+        })
+    }
+
+    fn placement_kind(&self) -> Result<PlacementKind> {
+        self.placement.parse()
+    }
+
+    fn refuse_contradictions(&self, dir: &Path, options: &Options) -> Result<()> {
+        let contradicts = |what: &str, has: &str, asked: &str| {
+            Err(Error::invalid(format!("the store {} has {what} {has}, not {asked}: leave the option away", dir.display())))
+        };
+        if let Some(engine) = options.engine.as_deref().filter(|engine| *engine != self.engine) {
+            return contradicts("the engine", &self.engine, engine);
+        }
+        if let Some(partitions) = options.partitions.filter(|partitions| *partitions != self.partitions) {
+            return contradicts("partitions", &self.partitions.to_string(), &partitions.to_string());
+        }
+        if let Some(partitioning) = options.partitioning.filter(|p| p.name() != self.partitioning) {
+            return contradicts("partitioning", &self.partitioning, partitioning.name());
+        }
+        if let Some(placement) = options.placement.filter(|p| p.name() != self.placement) {
+            return contradicts("placement", &self.placement, placement.name());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! How to create or open a store.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use biombo_base::io::Io;
+use biombo_engine::{Durability, Error, Registry, Result};
+
+use crate::Store;
+
+/// The most partitions that a store may have.
+pub const PARTITIONS_MAX: u32 = 1024;
+
+/// How a store divides its keys over engine instances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Partitioning {
+    /// The engine used directly: one instance, no executor.
+    None,
+    /// One engine instance; only the execution of writes is divided.
+    Soft,
+    /// An engine instance for each partition, each in a directory of its own.
+    Hard,
+}
+
+/// How keys find their partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PlacementKind {
+    /// By hash slot: even load, scans touch all partitions.
+    Hash,
+    /// By key range: scans touch few partitions.
+    Range,
+}
+
+macro_rules! named {
+    ($type:ident, $what:literal, $($variant:ident = $name:literal),+) => {
+        impl $type {
+            /// The name that the command line, the manifest, records and reports use.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+        impl FromStr for $type {
+            type Err = Error;
+            fn from_str(name: &str) -> Result<Self> {
+                match name {
+                    $($name => Ok(Self::$variant),)+
+                    other => Err(Error::invalid(format!(
+                        concat!($what, " `{}` is none of ", $("`", $name, "` "),+), other
+                    ))),
+                }
+            }
+        }
+    };
+}
+named!(Partitioning, "partitioning", None = "none", Soft = "soft", Hard = "hard");
+named!(PlacementKind, "placement", Hash = "hash", Range = "range");
+
+/// Options of a store. What is unset is as the store was created with, or the default for a new one. What is set and
+/// contradicts an existing store is an error, so that nobody measures or relies on another store than was meant.
+///
+/// ```
+/// use biombo_engine::{Registry, memory};
+/// use biombo_store::{Options, Partitioning};
+/// # fn main() -> biombo_engine::Result<()> {
+/// let mut registry = Registry::new();
+/// registry.add(memory::kind());
+/// let dir = tempfile::tempdir().expect("a temporary directory");
+/// let store = Options::new()
+///     .engine("memory")
+///     .partitions(4)
+///     .partitioning(Partitioning::Hard)
+///     .open(dir.path().join("db"), &registry)?;
+/// store.put(b"screen", b"folding")?;
+/// assert_eq!(store.get(b"screen")?.as_deref(), Some(&b"folding"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct Options {
+    pub(crate) engine: Option<String>,
+    pub(crate) partitions: Option<u32>,
+    pub(crate) partitioning: Option<Partitioning>,
+    pub(crate) placement: Option<PlacementKind>,
+    pub(crate) sample: Vec<Vec<u8>>,
+    pub(crate) dirs: Vec<PathBuf>,
+    pub(crate) cache_bytes: Option<u64>,
+    pub(crate) durability: Option<Durability>,
+    pub(crate) value_bytes: Option<u32>,
+    pub(crate) must_exist: bool,
+    pub(crate) must_be_new: bool,
+    pub(crate) io: Option<Arc<dyn Io>>,
+}
+
+impl Options {
+    /// All defaults: the engine that the caller names, one partition used directly, hash placement, `Sync`, 256 MiB of cache,
+    /// created when missing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The engine's name in the registry.
+    pub fn engine(mut self, name: impl Into<String>) -> Self {
+        self.engine = Some(name.into());
+        self
+    }
+
+    /// How many partitions, 1 to [`PARTITIONS_MAX`].
+    pub fn partitions(mut self, count: u32) -> Self {
+        self.partitions = Some(count);
+        self
+    }
+
+    /// `hard`, `soft` or `none`; unset: `hard` with more than one partition, `none` otherwise.
+    pub fn partitioning(mut self, partitioning: Partitioning) -> Self {
+        self.partitioning = Some(partitioning);
+        self
+    }
+
+    /// `hash` or `range`; unset: `hash`.
+    pub fn placement(mut self, placement: PlacementKind) -> Self {
+        self.placement = Some(placement);
+        self
+    }
+
+    /// A sample of the keys to come, in any order, from which a new store's `range` placement takes its boundaries (the
+    /// sample's quantiles). Without one the key space is cut evenly by its first two bytes.
+    pub fn range_sample(mut self, keys: Vec<Vec<u8>>) -> Self {
+        self.sample = keys;
+        self
+    }
+
+    /// Directories (on several devices) over which a new store spreads its partitions in turn; unset: the store's own.
+    pub fn dirs(mut self, dirs: Vec<PathBuf>) -> Self {
+        self.dirs = dirs;
+        self
+    }
+
+    /// All memory for caches and buffers, in bytes, divided over the engine instances.
+    pub fn cache_bytes(mut self, bytes: u64) -> Self {
+        self.cache_bytes = Some(bytes);
+        self
+    }
+
+    /// The level of writes that do not name one.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// The usual size of a value in bytes; engines choose page and block sizes by it.
+    pub fn value_bytes(mut self, bytes: u32) -> Self {
+        self.value_bytes = Some(bytes);
+        self
+    }
+
+    /// `false`: a store that is missing is an error (`NotFound`) instead of being created.
+    pub fn create(mut self, create: bool) -> Self {
+        self.must_exist = !create;
+        self
+    }
+
+    /// `true`: a store that exists is an error.
+    pub fn create_new(mut self, create_new: bool) -> Self {
+        self.must_be_new = create_new;
+        self
+    }
+
+    /// The file system for the store's own files (manifest, journals, lock); unset: the real one. The engines use their own.
+    pub fn io(mut self, io: Arc<dyn Io>) -> Self {
+        self.io = Some(io);
+        self
+    }
+
+    /// Create or open the store in `path`.
+    ///
+    /// # Errors
+    /// `Busy` when another process has it open, `Invalid` when an option contradicts the existing store or the directory
+    /// belongs to another program, `NotFound`, `Corruption`, `Unsupported` (an engine that this build lacks, a newer format).
+    pub fn open(self, path: impl AsRef<Path>, registry: &Registry) -> Result<Store> {
+        crate::open::open(path.as_ref(), &self, registry)
+    }
+}

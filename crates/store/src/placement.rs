@@ -1,0 +1,285 @@
+//! Which partition owns a key.
+//!
+//! The key space is cut into units: hash slots, or key ranges. A [`Placement`] is an immutable value; the store reads the
+//! present one with one atomic load and replaces it as a whole. Each has an [`Epoch`]; a reader that holds one pins it.
+//!
+//! Invariants: every key belongs to exactly one unit and every unit to exactly one partition; epochs only grow; the last
+//! whole record of the placement journal is the present placement (see `docs/format/store.md`).
+
+use biombo_engine::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::PlacementKind;
+
+/// A partition's number, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartitionId(pub u16);
+
+impl PartitionId {
+    /// As an index.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// The version of a placement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u64);
+
+/// Hash slots of a store: enough that 1,024 partitions can be balanced, few enough to stay in the first-level cache (8 KiB).
+pub const SLOTS: usize = 4096;
+
+/// One assignment of all keys to partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    epoch: Epoch,
+    units: Units,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Units {
+    /// `owners[slot]`, by the top bits of the key's xxh3.
+    Hash { owners: Box<[PartitionId]> },
+    /// Range `i` begins at `starts[i - 1]` (range 0 at the beginning) and belongs to `owners[i]`.
+    Range { starts: Vec<Vec<u8>>, owners: Vec<PartitionId> },
+}
+
+impl Placement {
+    /// Slots dealt to `partitions` in turn.
+    pub fn hash(partitions: u32) -> Self {
+        let owners = (0..SLOTS).map(|slot| PartitionId((slot % partitions as usize) as u16)).collect();
+        Self { epoch: Epoch(1), units: Units::Hash { owners } }
+    }
+
+    /// One range for each partition, cut at the quantiles of `sample`; with fewer distinct sampled keys than partitions, the
+    /// key space is cut evenly by its first two bytes.
+    pub fn range(partitions: u32, mut sample: Vec<Vec<u8>>) -> Self {
+        sample.sort_unstable();
+        sample.dedup();
+        let count = partitions as usize;
+        let starts = if sample.len() >= count {
+            (1..count).map(|i| sample[i * sample.len() / count].clone()).collect()
+        } else {
+            (1..count).map(|i| ((i * 65_536 / count) as u16).to_be_bytes().to_vec()).collect()
+        };
+        let owners = (0..count).map(|i| PartitionId(i as u16)).collect();
+        Self { epoch: Epoch(1), units: Units::Range { starts, owners } }
+    }
+
+    /// Its version.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Hash or range.
+    pub fn kind(&self) -> PlacementKind {
+        match self.units {
+            Units::Hash { .. } => PlacementKind::Hash,
+            Units::Range { .. } => PlacementKind::Range,
+        }
+    }
+
+    /// How many units.
+    pub fn units(&self) -> usize {
+        match &self.units {
+            Units::Hash { owners } => owners.len(),
+            Units::Range { owners, .. } => owners.len(),
+        }
+    }
+
+    /// The owner of `key`. O(1) for slots, O(log ranges) for ranges; no lock, no allocation.
+    ///
+    /// ```
+    /// use biombo_store::{PartitionId, Placement};
+    /// let placement = Placement::range(2, vec![b"a".to_vec(), b"m".to_vec()]);
+    /// assert_eq!(placement.owner(b"lion"), PartitionId(0));
+    /// assert_eq!(placement.owner(b"mouse"), PartitionId(1));
+    /// ```
+    #[inline]
+    pub fn owner(&self, key: &[u8]) -> PartitionId {
+        match &self.units {
+            Units::Hash { owners } => owners[(xxh3_64(key) >> (64 - SLOTS.trailing_zeros())) as usize],
+            Units::Range { starts, owners } => owners[starts.partition_point(|start| start.as_slice() <= key)],
+        }
+    }
+
+    /// The partitions that may own a key of `[from, to)`, each once: in order of their ranges, or of their numbers under
+    /// hash placement.
+    pub fn owners_of_range(&self, from: &[u8], to: Option<&[u8]>) -> Vec<PartitionId> {
+        let mut owners = match &self.units {
+            Units::Hash { owners } => {
+                let mut all = owners.to_vec();
+                all.sort_unstable();
+                all
+            }
+            Units::Range { starts, owners } => {
+                let first = starts.partition_point(|start| start.as_slice() <= from);
+                let last = to.map_or(starts.len(), |to| starts.partition_point(|start| start.as_slice() < to));
+                owners[first..=last.max(first)].to_vec()
+            }
+        };
+        let mut seen = std::collections::HashSet::new();
+        owners.retain(|owner| seen.insert(*owner));
+        owners
+    }
+
+    /// The first key of each range and its owner; empty under hash placement.
+    pub fn ranges(&self) -> Vec<(&[u8], PartitionId)> {
+        match &self.units {
+            Units::Hash { .. } => Vec::new(),
+            Units::Range { starts, owners } => {
+                std::iter::once(&b""[..]).chain(starts.iter().map(Vec::as_slice)).zip(owners.iter().copied()).collect()
+            }
+        }
+    }
+
+    /// How many units each of `partitions` owns.
+    pub fn units_by_partition(&self, partitions: u32) -> Vec<usize> {
+        let owners = match &self.units {
+            Units::Hash { owners } => &owners[..],
+            Units::Range { owners, .. } => &owners[..],
+        };
+        let mut counts = vec![0; partitions as usize];
+        for owner in owners {
+            if let Some(count) = counts.get_mut(owner.index()) {
+                *count += 1;
+            }
+        }
+        counts
+    }
+
+    /// The record of the placement journal: see `docs/format/store.md`.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![RECORD_PLACEMENT, self.kind() as u8];
+        out.extend_from_slice(&self.epoch.0.to_le_bytes());
+        let (starts, owners): (&[Vec<u8>], &[PartitionId]) = match &self.units {
+            Units::Hash { owners } => (&[], owners),
+            Units::Range { starts, owners } => (starts, owners),
+        };
+        out.extend_from_slice(&(owners.len() as u32).to_le_bytes());
+        for owner in owners {
+            out.extend_from_slice(&owner.0.to_le_bytes());
+        }
+        for start in starts {
+            out.extend_from_slice(&(start.len() as u32).to_le_bytes());
+            out.extend_from_slice(start);
+        }
+        out
+    }
+
+    /// The placement of a journal record; `Corruption`-worthy damage is an `Invalid` error here, for the caller to place.
+    pub(crate) fn decode(record: &[u8], partitions: u32) -> Result<Self> {
+        let mut input = Input(record);
+        if input.byte()? != RECORD_PLACEMENT {
+            return Err(Error::unsupported("the placement journal holds a record of a kind that this version does not know"));
+        }
+        let kind = input.byte()?;
+        let epoch = Epoch(input.u64()?);
+        let count = input.u32()? as usize;
+        if count == 0 || count > record.len() {
+            return Err(Error::invalid("a placement without units, or with more than its record holds"));
+        }
+        let owners = (0..count).map(|_| input.u16().map(PartitionId)).collect::<Result<Vec<_>>>()?;
+        if owners.iter().any(|owner| u32::from(owner.0) >= partitions) {
+            return Err(Error::invalid("a placement that names a partition which the store does not have"));
+        }
+        let units = match kind {
+            k if k == PlacementKind::Hash as u8 && count == SLOTS => Units::Hash { owners: owners.into() },
+            k if k == PlacementKind::Range as u8 => {
+                let starts = (1..count).map(|_| input.slice().map(<[u8]>::to_vec)).collect::<Result<Vec<_>>>()?;
+                if !starts.is_sorted_by(|a, b| a < b) {
+                    return Err(Error::invalid("a placement whose ranges are out of order"));
+                }
+                Units::Range { starts, owners }
+            }
+            _ => return Err(Error::unsupported("a placement of a kind that this version does not know")),
+        };
+        Ok(Self { epoch, units })
+    }
+}
+
+const RECORD_PLACEMENT: u8 = 1;
+
+/// A reader of little-endian fields that never reads past its end.
+pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Input<'a> {
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
+        let (head, rest) =
+            self.0.split_at_checked(bytes).ok_or_else(|| Error::invalid("a record that ends too early"))?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        Ok(self.take(N)?.try_into().expect("invariant: take returned N bytes"))
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// A length of 4 bytes and that many bytes.
+    pub(crate) fn slice(&mut self) -> Result<&'a [u8]> {
+        let bytes = self.u32()? as usize;
+        self.take(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn slots_are_dealt_evenly() {
+        let counts = Placement::hash(3).units_by_partition(3);
+        assert!(counts.iter().max().expect("three") - counts.iter().min().expect("three") <= 1, "{counts:?}");
+    }
+
+    #[test]
+    fn a_range_reaches_exactly_the_partitions_that_own_a_piece_of_it() {
+        let placement = Placement::range(4, ["a", "f", "m", "t"].map(|k| k.as_bytes().to_vec()).to_vec());
+        let ids = |from: &[u8], to: Option<&[u8]>| placement.owners_of_range(from, to).iter().map(|p| p.0).collect::<Vec<_>>();
+        assert_eq!(ids(b"", None), [0, 1, 2, 3]);
+        assert_eq!(ids(b"f", Some(b"m")), [1]);
+        assert_eq!(ids(b"f", Some(b"m\0")), [1, 2]);
+        assert_eq!(ids(b"z", None), [3]);
+        assert_eq!(ids(b"z", Some(b"a")), [3]);
+    }
+
+    proptest! {
+        #[test]
+        fn placements_come_back_from_their_records(keys in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..9), 0..40), partitions in 1u32..12) {
+            for placement in [Placement::hash(partitions), Placement::range(partitions, keys.clone())] {
+                let record = placement.encode();
+                let back = Placement::decode(&record, partitions).expect("decodes");
+                prop_assert_eq!(&back, &placement);
+                for key in &keys {
+                    prop_assert!(u32::from(placement.owner(key).0) < partitions);
+                    prop_assert!(placement.owners_of_range(key, None).contains(&placement.owner(key)));
+                }
+                for cut in 0..record.len() {
+                    prop_assert!(Placement::decode(&record[..cut], partitions).is_err());
+                }
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(record in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Placement::decode(&record, 8);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Scans and snapshots over all partitions.
+//!
+//! A scan is over one point in history: its cursors are opened while the lanes of all partitions that it touches are held, an
+//! instant without a sync or a read in it. A scan within one partition, or over one engine, needs no lock. (Engines without
+//! snapshots give cursors over the present: their capabilities say so.)
+
+use std::sync::Arc;
+
+use biombo_engine::{Cursor, Result, Snapshot as EngineSnapshot, Value};
+
+use crate::chain::{ChainCursor, Link};
+use crate::merge::MergeCursor;
+use crate::options::{Partitioning, PlacementKind};
+use crate::store::Inner;
+use crate::{PartitionId, Placement, Store, keyspace};
+
+/// Which keys, and in which direction.
+///
+/// ```
+/// use biombo_store::Range;
+/// let last_ten = Range { limit: Some(10), reverse: true, ..Range::prefix(b"user/") };
+/// assert_eq!(last_ten.to.as_deref(), Some(&b"user0"[..]));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Range {
+    /// The first key (included); empty: from the beginning.
+    pub from: Vec<u8>,
+    /// The end (excluded); `None`: to the end.
+    pub to: Option<Vec<u8>>,
+    /// At most so many keys.
+    pub limit: Option<u64>,
+    /// From the last key to the first.
+    pub reverse: bool,
+}
+
+impl Range {
+    /// All keys.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// From `from` (included) on.
+    pub fn from(from: &[u8]) -> Self {
+        Self { from: from.to_vec(), ..Self::default() }
+    }
+
+    /// All keys that begin with `prefix`.
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let mut to = prefix.to_vec();
+        while to.pop_if(|last| *last == u8::MAX).is_some() {}
+        let to = to.last_mut().map(|last| *last += 1).map(|()| to);
+        Self { from: prefix.to_vec(), to, ..Self::default() }
+    }
+}
+
+/// A scan under way. Not an `Iterator`, because it lends its keys and values without a copy.
+pub struct Scan {
+    cursor: Box<dyn Cursor>,
+    range: Range,
+    left: u64,
+    started: bool,
+    // Pins the placement's epoch, and keeps the store open, for as long as the scan lives.
+    _placement: Arc<Placement>,
+    _store: Arc<Inner>,
+}
+
+impl Scan {
+    /// The next key and value, valid until the next call; `None` at the end.
+    #[expect(clippy::should_implement_trait, reason = "it lends: an Iterator cannot")]
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        match (self.started, self.range.reverse) {
+            (true, false) => self.cursor.next()?,
+            (true, true) => self.cursor.prev()?,
+            (false, false) => self.cursor.seek(&self.range.from)?,
+            (false, true) => match &self.range.to {
+                Some(to) => self.cursor.seek_before(to)?,
+                None => self.cursor.last()?,
+            },
+        }
+        self.started = true;
+        let inside = self.cursor.key().is_some_and(|key| {
+            if self.range.reverse {
+                key >= self.range.from.as_slice()
+            } else {
+                self.range.to.as_deref().is_none_or(|to| key < to)
+            }
+        });
+        if !inside {
+            self.left = 0;
+            return Ok(None);
+        }
+        self.left -= 1;
+        Ok(self.cursor.key().zip(self.cursor.value()))
+    }
+}
+
+/// One point in the store's history, across all partitions. It holds the store open, and may hold disk space: drop it when
+/// done.
+#[derive(Clone)]
+pub struct Snapshot {
+    parts: Arc<[Arc<dyn EngineSnapshot>]>,
+    placement: Arc<Placement>,
+    store: Arc<Inner>,
+}
+
+impl Snapshot {
+    /// The value of `key` at that point.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
+        self.store.capabilities.check_key(key)?;
+        match self.store.partitioning {
+            Partitioning::Hard => self.parts[self.placement.owner(key).index()].get(&keyspace::encode(key)),
+            _ => self.parts[0].get(key),
+        }
+    }
+
+    /// A scan of that point.
+    pub fn scan(&self, range: Range) -> Result<Scan> {
+        let placement = Arc::clone(&self.placement);
+        let cursor = self.store.cursor_over(&placement, &range, |owners| {
+            owners.iter().map(|owner| Arc::clone(&self.parts[owner.index()]).cursor()).collect()
+        })?;
+        Ok(Scan::new(cursor, range, placement, Arc::clone(&self.store)))
+    }
+
+    /// A cursor over all keys of that point.
+    pub fn cursor(&self) -> Result<Box<dyn Cursor>> {
+        self.store.cursor_over(&self.placement, &Range::all(), |owners| {
+            owners.iter().map(|owner| Arc::clone(&self.parts[owner.index()]).cursor()).collect()
+        })
+    }
+}
+
+impl Store {
+    /// Scan a range in order, over one point in history. `Unsupported` on an engine without order.
+    pub fn scan(&self, range: Range) -> Result<Scan> {
+        let placement = self.inner.placement.load_full();
+        let cursor = self.inner.cursor_over(&placement, &range, |owners| self.inner.cursors(owners))?;
+        Ok(Scan::new(cursor, range, placement, Arc::clone(&self.inner)))
+    }
+
+    /// A cursor over all keys, at one point in history.
+    pub fn cursor(&self) -> Result<Box<dyn Cursor>> {
+        let placement = self.inner.placement.load_full();
+        self.inner.cursor_over(&placement, &Range::all(), |owners| self.inner.cursors(owners))
+    }
+
+    /// One point in history, across all partitions. Closes the gate for an instant: no write is published while it is taken.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        let inner = &self.inner;
+        if !inner.capabilities.snapshots {
+            return Err(inner.lacks("snapshots"));
+        }
+        let hard = inner.partitioning == Partitioning::Hard;
+        let gate: Vec<_> = inner.lanes.iter().filter(|_| hard).map(|lane| lane.lock()).collect();
+        let placement = inner.placement.load_full();
+        let parts = inner.instances.iter().map(|instance| Arc::clone(&instance.engine).snapshot()).collect::<Result<_>>()?;
+        drop(gate);
+        Ok(Snapshot { parts, placement, store: Arc::clone(inner) })
+    }
+}
+
+impl Scan {
+    fn new(cursor: Box<dyn Cursor>, range: Range, placement: Arc<Placement>, store: Arc<Inner>) -> Self {
+        Self { cursor, left: range.limit.unwrap_or(u64::MAX), range, started: false, _placement: placement, _store: store }
+    }
+}
+
+impl Inner {
+    /// Cursors over the present state of partitions, at one point in history.
+    fn cursors(&self, owners: &[PartitionId]) -> Result<Vec<Box<dyn Cursor>>> {
+        let several = owners.len() > 1 && self.partitioning == Partitioning::Hard;
+        let mut lanes: Vec<_> = owners.iter().filter(|_| several).map(|owner| owner.index()).collect();
+        lanes.sort_unstable();
+        let gate: Vec<_> = lanes.into_iter().map(|lane| self.lanes[lane].lock()).collect();
+        let cursors = owners.iter().map(|owner| Arc::clone(&self.instances[owner.index()].engine).cursor()).collect();
+        drop(gate);
+        cursors
+    }
+
+    fn cursor_over(
+        &self,
+        placement: &Placement,
+        range: &Range,
+        open: impl FnOnce(&[PartitionId]) -> Result<Vec<Box<dyn Cursor>>>,
+    ) -> Result<Box<dyn Cursor>> {
+        if !self.capabilities.ordered {
+            return Err(self.lacks("order of keys: scans are not available"));
+        }
+        if self.partitioning != Partitioning::Hard {
+            let mut cursors = open(&[PartitionId(0)])?;
+            return Ok(cursors.pop().expect("invariant: one partition was asked for"));
+        }
+        let owners = placement.owners_of_range(&range.from, range.to.as_deref());
+        let sources = open(&owners)?;
+        if placement.kind() == PlacementKind::Hash {
+            return Ok(Box::new(MergeCursor::new(sources)));
+        }
+        let links = placement.ranges().into_iter().filter_map(|(start, owner)| {
+            let source = owners.iter().position(|o| *o == owner)?;
+            Some(Link { start: keyspace::encode_from(start).into_owned(), source })
+        });
+        Ok(Box::new(ChainCursor::new(links.collect(), sources)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_before_the_next_prefix_even_at_the_highest_bytes() {
+        assert_eq!(Range::prefix(b"a\xff").to.as_deref(), Some(&b"b"[..]));
+        assert_eq!(Range::prefix(b"\xff\xff").to, None);
+        assert_eq!(Range::prefix(b"").to, None);
+    }
+}

@@ -1,0 +1,141 @@
+//! What a store says of itself, and whether all of it can be read.
+
+use biombo_engine::{Damage, Result, Stats};
+
+use crate::options::{Partitioning, PlacementKind};
+use crate::placement::Epoch;
+use crate::scan::Range;
+use crate::{PartitionId, Store, keyspace};
+
+/// Figures of a store.
+#[derive(Debug, Clone)]
+pub struct StoreStats {
+    /// The engine's name.
+    pub engine: String,
+    /// How keys are divided.
+    pub partitioning: Partitioning,
+    /// The number of partitions.
+    pub partitions: u32,
+    /// How keys find their partition.
+    pub placement: PlacementKind,
+    /// The placement's version.
+    pub epoch: Epoch,
+    /// Units (slots or ranges) of each partition.
+    pub units_by_partition: Vec<usize>,
+    /// Keys held; the engines' estimate where `keys_estimated`.
+    pub keys: Option<u64>,
+    /// Whether `keys` is an estimate.
+    pub keys_estimated: bool,
+    /// Bytes of live keys and values, where the engine knows.
+    pub logical_bytes: Option<u64>,
+    /// Bytes on the devices.
+    pub physical_bytes: Option<u64>,
+    /// Bytes of keys and values that were written since the store was opened.
+    pub logical_write_bytes: u64,
+    /// Bytes that the engines wrote since the store was opened, where they know.
+    pub engine_write_bytes: Option<u64>,
+    /// Bytes of atomic batches that the intent journal still holds.
+    pub intent_bytes: u64,
+    /// Why the store is read-only, if it is.
+    pub poisoned: Option<String>,
+    /// Each engine instance's own figures.
+    pub instances: Vec<Stats>,
+}
+
+impl StoreStats {
+    /// Write amplification by the engines' own counters since the store was opened.
+    pub fn waf(&self) -> Option<f64> {
+        let written = self.engine_write_bytes?;
+        (self.logical_write_bytes > 0).then(|| written as f64 / self.logical_write_bytes as f64)
+    }
+}
+
+impl Store {
+    /// Figures of this moment. No pass over the data.
+    pub fn stats(&self) -> Result<StoreStats> {
+        let inner = &*self.inner;
+        let mut instances = inner.instances.iter().map(|i| i.engine.stats()).collect::<Result<Vec<_>>>()?;
+        if inner.partitioning == Partitioning::Hard {
+            for (stats, instance) in instances.iter_mut().zip(&inner.instances) {
+                // The store's own mark is not the user's key.
+                let marks = u64::from(!stats.keys_estimated && instance.engine.contains(keyspace::MARK)?);
+                stats.keys = stats.keys.map(|keys| keys - marks.min(keys));
+            }
+        }
+        let sum = |of: fn(&Stats) -> Option<u64>| instances.iter().map(of).sum::<Option<u64>>();
+        let placement = inner.placement.load();
+        Ok(StoreStats {
+            engine: inner.manifest.engine.clone(),
+            partitioning: inner.partitioning,
+            partitions: inner.manifest.partitions,
+            placement: placement.kind(),
+            epoch: placement.epoch(),
+            units_by_partition: placement.units_by_partition(inner.manifest.partitions),
+            keys: sum(|s| s.keys),
+            keys_estimated: instances.iter().any(|s| s.keys_estimated),
+            logical_bytes: sum(|s| s.logical_bytes),
+            physical_bytes: sum(|s| s.physical_bytes),
+            logical_write_bytes: inner.lanes.iter().map(|lane| lane.logical_bytes()).sum(),
+            engine_write_bytes: sum(|s| s.written_bytes),
+            intent_bytes: inner.intents.as_ref().map_or(0, |intents| intents.outstanding_bytes()),
+            poisoned: inner.poison.why().map(str::to_owned),
+            instances,
+        })
+    }
+
+    /// Read everything: every engine verifies itself, and every key is where the placement says. Calls `report` for each
+    /// damage; returns the number of keys read.
+    pub fn verify(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
+        let inner = &*self.inner;
+        let hard = inner.partitioning == Partitioning::Hard;
+        let mut keys = 0;
+        for (index, instance) in inner.instances.iter().enumerate() {
+            keys += instance.engine.verify(report)?;
+            if !hard {
+                continue;
+            }
+            keys -= u64::from(instance.engine.contains(keyspace::MARK)?).min(keys);
+            if inner.capabilities.ordered {
+                self.verify_owner(index, report)?;
+            }
+        }
+        Ok(keys)
+    }
+
+    fn verify_owner(&self, index: usize, report: &mut dyn FnMut(Damage)) -> Result<()> {
+        let inner = &*self.inner;
+        let placement = inner.placement.load_full();
+        let mut cursor = std::sync::Arc::clone(&inner.instances[index].engine).cursor()?;
+        let mut scratch = Vec::new();
+        cursor.seek(keyspace::USER_FROM)?;
+        while let Some(stored) = cursor.key() {
+            let key = keyspace::decode(stored, &mut scratch);
+            let owner = placement.owner(key);
+            if owner != PartitionId(index as u16) {
+                report(Damage {
+                    file: inner.manifest.engine_dir(&inner.dir, index),
+                    offset: 0,
+                    what: format!("key `{}` belongs to partition {}", key.escape_ascii(), owner.0),
+                });
+            }
+            cursor.next()?;
+        }
+        Ok(())
+    }
+
+    /// Give room back and put neighbours together, as far as the engine can.
+    pub fn compact(&self) -> Result<()> {
+        self.inner.poison.check()?;
+        self.inner.instances.iter().try_for_each(|instance| instance.engine.compact())
+    }
+
+    /// The number of keys, by a scan.
+    pub fn count(&self) -> Result<u64> {
+        let mut scan = self.scan(Range::all())?;
+        let mut keys = 0;
+        while scan.next()?.is_some() {
+            keys += 1;
+        }
+        Ok(keys)
+    }
+}

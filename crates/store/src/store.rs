@@ -1,0 +1,319 @@
+//! The store: what a user holds.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use biombo_base::io::Io;
+use biombo_engine::{Batch, Capabilities, Durability, Error, Op, Result, Value};
+use biombo_journal::Journal;
+
+use crate::intent::{self, Intents};
+use crate::lane::{Instance, Lane};
+use crate::manifest::Manifest;
+use crate::options::{Partitioning, PlacementKind};
+use crate::owner::Owner;
+use crate::poison::Poison;
+use crate::stripes::Stripes;
+use crate::{Placement, keyspace};
+
+/// An open store. Cheap to clone; all methods may be called from any number of threads. The last clone to go closes it.
+///
+/// Keys are 1 B to the engine's limit (at most 64 KiB), values 0 B to the engine's limit (at most 1 GiB). Single keys are
+/// linearizable, a [`Batch`] is atomic across partitions, a [`Snapshot`](crate::Snapshot) is one point in the history of all of
+/// them. Writes that name no [`Durability`] use the store's.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    // Fields are dropped in this order: engines before the lock that says the store is free.
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) intents: Option<Intents>,
+    pub(crate) placement_journal: Journal,
+    pub(crate) placement: ArcSwap<Placement>,
+    pub(crate) stripes: Stripes,
+    pub(crate) poison: Poison,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) partitioning: Partitioning,
+    pub(crate) durability: Durability,
+    pub(crate) manifest: Manifest,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) dir: PathBuf,
+    pub(crate) io: Arc<dyn Io>,
+    pub(crate) owner: Owner,
+}
+
+impl Store {
+    /// The value of `key`, without a copy where the engine can; it may hold resources of the engine: drop it soon.
+    ///
+    /// Runs on the calling thread, straight to the owner's engine; never waits for a writer of another key.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
+        self.inner.capabilities.check_key(key)?;
+        match self.inner.partitioning {
+            Partitioning::Hard => self.inner.instance_of(key).engine.get(&keyspace::encode(key)),
+            _ => self.inner.instances[0].engine.get(key),
+        }
+    }
+
+    /// Copy the value of `key` into `into` (cleared first) and say whether there is one: the cheapest read for a caller that
+    /// reuses its buffer.
+    pub fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.inner.capabilities.check_key(key)?;
+        match self.inner.partitioning {
+            Partitioning::Hard => self.inner.instance_of(key).engine.get_into(&keyspace::encode(key), into),
+            _ => self.inner.instances[0].engine.get_into(key, into),
+        }
+    }
+
+    /// Whether `key` is there.
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// The values of several keys, in their order. Each is read for itself; take a snapshot for one point in history.
+    pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value<'_>>>> {
+        keys.iter().map(|key| self.get(key.as_ref())).collect()
+    }
+
+    /// Set `key` to `value`.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_with(key, value, self.inner.durability)
+    }
+
+    /// Set `key` to `value`, acknowledged at `durability`.
+    pub fn put_with(&self, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
+        self.inner.write(&[Op::Put { key, value }], durability)
+    }
+
+    /// Remove `key`; one that is absent is no error.
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        self.delete_with(key, self.inner.durability)
+    }
+
+    /// Remove `key`, acknowledged at `durability`.
+    pub fn delete_with(&self, key: &[u8], durability: Durability) -> Result<()> {
+        self.inner.write(&[Op::Delete { key }], durability)
+    }
+
+    /// Remove all keys from `from` (included) up to `to` (excluded; `None`: to the end), atomically over all partitions.
+    pub fn delete_range(&self, from: &[u8], to: Option<&[u8]>) -> Result<()> {
+        self.inner.write(&[Op::DeleteRange { from, to }], self.inner.durability)
+    }
+
+    /// Apply a batch: all or nothing, across partitions and through any crash, later operations winning. (As far as the
+    /// engine's capabilities go, where one engine instance holds all of it.)
+    pub fn write(&self, batch: &Batch) -> Result<()> {
+        self.write_with(batch, self.inner.durability)
+    }
+
+    /// Apply a batch atomically, acknowledged at `durability`.
+    pub fn write_with(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.inner.write(&batch.to_ops(), durability)
+    }
+
+    /// Apply every operation of `batch` for itself, acknowledged together: the fast way to load. After an error or a crash any
+    /// of them may be there; no other order is kept than that of operations on one key.
+    pub fn write_each(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        self.inner.write_each(batch, durability)
+    }
+
+    /// Make everything written so far durable.
+    pub fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    /// What this store can do, and its limits.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.inner.capabilities
+    }
+
+    /// The placement of this moment.
+    pub fn placement(&self) -> Arc<Placement> {
+        self.inner.placement.load_full()
+    }
+
+    /// The store's directory.
+    pub fn dir(&self) -> &Path {
+        &self.inner.dir
+    }
+
+    /// The engine's name.
+    pub fn engine(&self) -> &str {
+        &self.inner.manifest.engine
+    }
+
+    /// The number of partitions.
+    pub fn partitions(&self) -> u32 {
+        self.inner.manifest.partitions
+    }
+
+    /// How the keys are divided.
+    pub fn partitioning(&self) -> Partitioning {
+        self.inner.partitioning
+    }
+
+    /// How keys find their partition.
+    pub fn placement_kind(&self) -> PlacementKind {
+        self.inner.placement.load().kind()
+    }
+
+    /// What an operator should know about this opening, a sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.inner.warnings
+    }
+
+    /// Make everything durable and let go of this handle; the store closes when no clone, snapshot or scan of it lives.
+    pub fn close(self) -> Result<()> {
+        self.flush()
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("dir", &self.inner.dir).field("engine", &self.inner.manifest.engine).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// The engine instance that owns `key`, under `hard` partitioning.
+    #[inline]
+    pub(crate) fn instance_of(&self, key: &[u8]) -> &Instance {
+        &self.instances[self.placement.load().owner(key).index()]
+    }
+
+    /// The lane that writes `key`. Several partitions share a lane where the engine gains nothing from dividing.
+    #[inline]
+    pub(crate) fn lane_of(&self, key: &[u8]) -> usize {
+        self.placement.load().owner(key).index() % self.lanes.len()
+    }
+
+    /// All lanes that own a piece of an operation.
+    fn lanes_of(&self, op: &Op<'_>) -> Vec<usize> {
+        match op {
+            Op::Put { key, .. } | Op::Delete { key } => vec![self.lane_of(key)],
+            Op::DeleteRange { from, to } => {
+                let owners = self.placement.load().owners_of_range(from, *to);
+                let mut lanes: Vec<_> = owners.iter().map(|owner| owner.index() % self.lanes.len()).collect();
+                lanes.sort_unstable();
+                lanes.dedup();
+                lanes
+            }
+        }
+    }
+
+    /// Apply operations atomically.
+    pub(crate) fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        self.poison.check()?;
+        for op in ops {
+            self.capabilities.check(op)?;
+        }
+        match (self.partitioning, ops) {
+            (_, []) => Ok(()),
+            (Partitioning::None, _) => {
+                let _shared = self.stripes.share(ops);
+                self.lanes[0].count(ops);
+                self.poison.watch(self.instances[0].engine.apply(ops, durability))
+            }
+            (_, [Op::Put { key, .. } | Op::Delete { key }]) => self.write_lane(self.lane_of(key), ops, durability),
+            _ => self.write_many(ops, durability),
+        }
+    }
+
+    fn write_many(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        let mut lanes: Vec<_> = ops.iter().flat_map(|op| self.lanes_of(op)).collect();
+        lanes.sort_unstable();
+        lanes.dedup();
+        let redo_needed = lanes.len() > 1 || !self.instances[0].engine.capabilities().atomic_batches;
+        match (&self.intents, lanes[..].first()) {
+            (Some(intents), _) if redo_needed => {
+                let lanes_of = |op: &Op<'_>| self.lanes_of(op);
+                intents.commit(ops, durability, &self.lanes, &self.instances, &self.poison, lanes_of)
+            }
+            (_, Some(&lane)) if lanes.len() == 1 => self.write_lane(lane, ops, durability),
+            _ => {
+                // `soft`: one engine, whose own batch is atomic; the lanes are held so that each keeps its order.
+                let publishing: Vec<_> = lanes.iter().map(|lane| self.lanes[*lane].lock()).collect();
+                self.lanes[0].count(ops);
+                self.lanes[0].publish(&self.instances[0], ops, durability, &self.poison)?;
+                drop(publishing);
+                if durability == Durability::Sync { self.instances[0].sync_if_unsynced(&self.poison) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Write operations that belong to one lane.
+    fn write_lane(&self, lane: usize, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        let lane = &self.lanes[lane];
+        let instance = &self.instances[lane.instance];
+        if self.partitioning != Partitioning::Hard {
+            return lane.write(instance, ops, durability, &self.poison);
+        }
+        if let [op] = ops {
+            let (Op::Put { key, .. } | Op::Delete { key }) = *op else {
+                let mut stored = Batch::new();
+                intent::push_stored(&mut stored, op);
+                return lane.write(instance, &stored.to_ops(), durability, &self.poison);
+            };
+            let key = keyspace::encode(key);
+            let stored = match *op {
+                Op::Put { value, .. } => Op::Put { key: &key, value },
+                _ => Op::Delete { key: &key },
+            };
+            return lane.write(instance, &[stored], durability, &self.poison);
+        }
+        let mut stored = Batch::new();
+        for op in ops {
+            intent::push_stored(&mut stored, op);
+        }
+        lane.write(instance, &stored.to_ops(), durability, &self.poison)
+    }
+
+    fn write_each(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        let ops = batch.to_ops();
+        if self.partitioning != Partitioning::Hard {
+            return self.write(&ops, durability);
+        }
+        self.poison.check()?;
+        let mut slices: Vec<Batch> = vec![Batch::new(); self.lanes.len()];
+        for op in &ops {
+            self.capabilities.check(op)?;
+            for lane in self.lanes_of(op) {
+                intent::push_stored(&mut slices[lane], op);
+            }
+        }
+        for (lane, slice) in self.lanes.iter().zip(&slices) {
+            if !slice.is_empty() {
+                lane.write(&self.instances[lane.instance], &slice.to_ops(), durability, &self.poison)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.poison.check()?;
+        for instance in &self.instances {
+            instance.sync(&self.poison)?;
+        }
+        match &self.intents {
+            Some(intents) => intents.retire(&self.instances, &self.poison),
+            None => Ok(()),
+        }
+    }
+
+    /// An error that names the store, for operations that need what the engine lacks.
+    pub(crate) fn lacks(&self, what: &str) -> Error {
+        Error::unsupported(format!("the engine {} has no {what}", self.manifest.engine))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // A poisoned store stays marked as open: the next opening has work to do.
+        if self.poison.why().is_none() {
+            self.owner.closed();
+        }
+    }
+}
