@@ -10,6 +10,7 @@ use biombo_engine::{
 };
 
 use crate::scan::Snapshot;
+use crate::options::Partitioning;
 use crate::{Options, Store};
 
 /// A store behind the Engine contract.
@@ -67,7 +68,8 @@ impl Engine for StoreEngine {
         Ok(Stats {
             keys: stats.keys,
             keys_estimated: stats.keys_estimated,
-            logical_bytes: stats.logical_bytes,
+            // Under `hard` partitioning the engines count stored keys, some of which are a byte longer than the users'.
+            logical_bytes: stats.logical_bytes.filter(|_| self.store.partitioning() != Partitioning::Hard),
             physical_bytes: stats.physical_bytes,
             written_bytes: stats.engine_write_bytes,
             options: stats.instances.first().map(|instance| instance.options.clone()).unwrap_or_default(),

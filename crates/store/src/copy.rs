@@ -21,8 +21,11 @@ impl Store {
     /// writes go on meanwhile.
     pub fn checkpoint(&self, dest: &Path, registry: &Registry) -> Result<()> {
         let inner = &self.inner;
+        if !inner.capabilities.checkpoints {
+            return Err(inner.lacks("checkpoints"));
+        }
         let options = self.same_shape().io(Arc::clone(&inner.io)).create_new(true);
-        if inner.partitioning == Partitioning::Hard || !inner.capabilities.checkpoints {
+        if inner.partitioning == Partitioning::Hard {
             let snapshot = self.snapshot()?;
             let copy = options.open(dest, registry)?;
             return match fill(&copy, &mut snapshot.scan(Range::all())?) {

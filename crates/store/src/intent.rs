@@ -63,7 +63,8 @@ impl Intents {
         let mut found: Vec<(u64, Slices)> = Vec::new();
         let journal = Journal::open(io, dir, JournalOptions::default(), &mut |lsn, record| {
             let intent = decode(record, engines.len()).map_err(|error| {
-                Error::corruption(dir, lsn.0, format!("an intent that cannot be read ({})", error.message()))
+                let what = format!("{}: intent {lsn} cannot be read: {}", dir.display(), error.message());
+                Error::new(ErrorKind::Corruption, what)
             })?;
             found.push(intent);
             Ok(())
@@ -71,8 +72,13 @@ impl Intents {
         let mut marks = engines.iter().map(|engine| read_mark(&**engine)).collect::<Result<Vec<_>>>()?;
         let mut last = marks.iter().copied().max().unwrap_or(0);
         let any = !found.is_empty();
+        let persistent = engines.iter().all(|engine| engine.capabilities().persistent);
         for (number, slices) in found {
             last = last.max(number);
+            if !persistent {
+                // What the slices belonged to went with the instance.
+                continue;
+            }
             for (partition, slice) in slices {
                 let mark = &mut marks[usize::from(partition)];
                 if number > *mark {

@@ -34,7 +34,7 @@ pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result
         return Err(Error::invalid(format!("there is a store in {} already", dir.display())));
     }
     if !exists {
-        Manifest::for_options(dir, options, registry)?;
+        Manifest::for_options(options, registry)?;
         refuse_strangers(&*io, dir)?;
         io.create_dir_all(dir).map_err(|e| Error::io(format_args!("create {}", dir.display()), e))?;
     }
@@ -85,7 +85,7 @@ fn create(io: Arc<dyn Io>, dir: &Path, options: &Options, registry: &Registry, o
             io.remove_dir_all(&dir.join(name)).map_err(|e| removed(&dir.join(name), e))?;
         }
     }
-    let manifest = Manifest::for_options(dir, options, registry)?;
+    let manifest = Manifest::for_options(options, registry)?;
     manifest::replace_file(&*io, dir, CREATING, manifest.encode()?.as_bytes())?;
     if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         io.sync_dir(parent).map_err(|e| Error::io(format_args!("sync {}", parent.display()), e))?;
@@ -134,7 +134,7 @@ impl<'a> Opening<'a> {
 
     fn finish(self, owner: Owner, new_placement: Option<Placement>) -> Result<Store> {
         let partitioning: Partitioning = self.manifest.partitioning.parse()?;
-        let (journal, placement) = self.placement(new_placement)?;
+        let placement = self.placement(new_placement)?;
         let engines = self.engines()?;
         let engine_can = (self.kind.capabilities)();
         let intents = match partitioning {
@@ -162,7 +162,6 @@ impl<'a> Opening<'a> {
                 instances: engines.into_iter().map(Instance::new).collect(),
                 lanes,
                 intents,
-                placement_journal: journal,
                 placement: ArcSwap::from_pointee(placement),
                 stripes: Stripes::new(),
                 poison: Poison::default(),
@@ -178,7 +177,7 @@ impl<'a> Opening<'a> {
         })
     }
 
-    fn placement(&self, new: Option<Placement>) -> Result<(Journal, Placement)> {
+    fn placement(&self, new: Option<Placement>) -> Result<Placement> {
         let path = self.dir.join(PLACEMENT_DIR);
         let mut last = None;
         let partitions = self.manifest.partitions;
@@ -186,7 +185,7 @@ impl<'a> Opening<'a> {
         let journal = Journal::open(Arc::clone(&self.io), &path, options, &mut |lsn, record| {
             let placement = Placement::decode(record, partitions).map_err(|e| match e.kind() {
                 ErrorKind::Unsupported => e,
-                _ => Error::corruption(&path, lsn.0, e.message()),
+                _ => Error::new(ErrorKind::Corruption, format!("{}: record {lsn} is {}", path.display(), e.message())),
             })?;
             last = Some(placement);
             Ok(())
@@ -195,8 +194,7 @@ impl<'a> Opening<'a> {
             journal.append(&new.encode(), JournalDurability::Sync)?;
             last = Some(new);
         }
-        let placement = last.ok_or_else(|| Error::corruption(&path, 0, "the placement journal holds no placement"))?;
-        Ok((journal, placement))
+        last.ok_or_else(|| Error::corruption(&path, 0, "the placement journal holds no placement"))
     }
 
     /// All instances, opened side by side: recovery of one does not wait for another's.
@@ -241,17 +239,21 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// What the store can do over an engine: a `hard` partition needs a byte more for some keys.
+/// What the store can do over an engine: a `hard` partition needs a byte more for some keys, and copies by snapshot.
 fn store_capabilities(engine: Capabilities, partitioning: Partitioning) -> Capabilities {
     match partitioning {
-        Partitioning::Hard => Capabilities { key_bytes_max: engine.key_bytes_max - 1, ..engine },
+        Partitioning::Hard => Capabilities {
+            key_bytes_max: engine.key_bytes_max - 1,
+            checkpoints: engine.persistent && engine.snapshots,
+            ..engine
+        },
         _ => engine,
     }
 }
 
 impl Manifest {
     /// What a new store with these options would have.
-    fn for_options(dir: &Path, options: &Options, registry: &Registry) -> Result<Self> {
+    fn for_options(options: &Options, registry: &Registry) -> Result<Self> {
         let engine = options.engine.as_deref().ok_or_else(|| {
             let names: Vec<_> = registry.iter().map(|kind| kind.name).collect();
             Error::invalid(format!("a new store needs an engine: one of {}", names.join(", ")))
@@ -286,7 +288,6 @@ impl Manifest {
             let what = format!("the directory {} is not UTF-8: partitions need a name that is", not_text.display());
             return Err(Error::invalid(what));
         }
-        let _ = dir;
         Ok(Self {
             format: FORMAT,
             store_id,

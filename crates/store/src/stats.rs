@@ -26,7 +26,7 @@ pub struct StoreStats {
     pub keys: Option<u64>,
     /// Whether `keys` is an estimate.
     pub keys_estimated: bool,
-    /// Bytes of live keys and values, where the engine knows.
+    /// Bytes of live keys and values as stored, where the engines know.
     pub logical_bytes: Option<u64>,
     /// Bytes on the devices.
     pub physical_bytes: Option<u64>,

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use biombo_base::io::Io;
 use biombo_engine::{Batch, Capabilities, Durability, Error, Op, Result, Value};
-use biombo_journal::Journal;
 
 use crate::intent::{self, Intents};
 use crate::lane::{Instance, Lane};
@@ -32,7 +31,6 @@ pub(crate) struct Inner {
     pub(crate) instances: Vec<Instance>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) intents: Option<Intents>,
-    pub(crate) placement_journal: Journal,
     pub(crate) placement: ArcSwap<Placement>,
     pub(crate) stripes: Stripes,
     pub(crate) poison: Poison,
