@@ -1,7 +1,38 @@
-//! An embedded store for key-values whose partitions move to where the load is.
+//! An embedded store for key-values whose partitions move to where the load is, while it goes on answering.
+//!
+//! This is the face: what an application depends on. It re-exports the store and the contract, and knows which engines the
+//! build has (a Cargo feature each).
+//!
+//! ```
+//! use biombo::{Batch, Options, Range};
+//!
+//! # fn main() -> biombo::Result<()> {
+//! # let dir = tempfile::tempdir().expect("a temporary directory");
+//! # let path = dir.path().join("inventory");
+//! let store = Options::new().engine("lmdb").partitions(4).open(&path, &biombo::registry())?;
+//! store.put(b"chair/1", b"oak")?; // on the device when this returns
+//!
+//! let mut batch = Batch::new();
+//! batch.put(b"chair/2", b"ash").put(b"table/1", b"elm").delete(b"chair/1");
+//! store.write(&batch)?; // all or nothing, through any crash, though the keys live in several partitions
+//!
+//! let mut chairs = store.scan(Range::prefix(b"chair/"))?;
+//! while let Some((key, value)) = chairs.next()? {
+//!     println!("{} is of {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
-pub use biombo_engine::{Batch, Durability, Engine, EngineKind, Error, ErrorKind, Registry, Result, Value, memory};
+pub use biombo_engine::{
+    Batch, Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Error, ErrorKind, Op, OpenOptions, Registry,
+    Result, Stats, Value, memory,
+};
+pub use biombo_store::{
+    Epoch, Options, PARTITIONS_MAX, PartitionId, Partitioning, Placement, PlacementKind, Range, SLOTS, Scan, Snapshot,
+    Store, StoreEngine, StoreStats, Update,
+};
 
 /// Every engine that this build has, by name.
 pub fn registry() -> Registry {

@@ -9,8 +9,8 @@ use biombo_engine::{
     Capabilities, Cursor, Damage, Durability, Engine, Op, Registry, Result, Snapshot as EngineSnapshot, Stats, Value,
 };
 
-use crate::scan::Snapshot;
 use crate::options::Partitioning;
+use crate::scan::Snapshot;
 use crate::{Options, Store};
 
 /// A store behind the Engine contract.

@@ -36,7 +36,8 @@ impl Store {
         let mut aside = path.as_os_str().to_owned();
         aside.push(".tmp");
         let aside = Path::new(&aside);
-        let mut out = Output { file: io.open(aside, OpenMode::WRITE).map_err(refused)?, at: 0, block: Vec::new(), path };
+        let mut out =
+            Output { file: io.open(aside, OpenMode::WRITE).map_err(refused)?, at: 0, block: Vec::new(), path };
         out.file.set_len(0).map_err(refused)?;
         let saved = self.save(&mut out).and_then(|keys| out.file.sync().map_err(refused).map(|()| keys));
         drop(out);
@@ -55,7 +56,8 @@ impl Store {
     }
 
     fn save(&self, out: &mut Output<'_>) -> Result<u64> {
-        let mut scan = if self.capabilities().snapshots { self.snapshot()?.scan(Range::all())? } else { self.scan(Range::all())? };
+        let mut scan =
+            if self.capabilities().snapshots { self.snapshot()?.scan(Range::all())? } else { self.scan(Range::all())? };
         out.write(MAGIC)?;
         let shape = Shape {
             engine: self.engine().to_owned(),
@@ -138,7 +140,11 @@ fn load(store: &Store, input: &mut Reader<'_>) -> Result<()> {
     let at = input.at;
     let count = input.block()?;
     if count != keys.to_le_bytes() {
-        return Err(Error::corruption(input.path, at, format!("the backup does not end with its number of keys, {keys}")));
+        return Err(Error::corruption(
+            input.path,
+            at,
+            format!("the backup does not end with its number of keys, {keys}"),
+        ));
     }
     store.flush()
 }

@@ -254,7 +254,7 @@ mod tests {
                     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                         combiner.commit(&[Op::Delete { key: &[thread] }], Durability::Os, |ops, _| {
                             std::thread::sleep(std::time::Duration::from_millis(5));
-                            assert!(!ops.iter().any(|op| *op == Op::Delete { key: &[3] }), "a run that panics");
+                            assert!(!ops.contains(&Op::Delete { key: &[3] }), "a run that panics");
                             Err(Error::new(ErrorKind::Full, "no room"))
                         })
                     }));

@@ -53,7 +53,8 @@ impl Manifest {
     pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<Self> {
         let damaged = |offset: usize, what: &str| Error::corruption(path, offset as u64, what);
         let text = std::str::from_utf8(bytes).map_err(|e| damaged(e.valid_up_to(), "the manifest is not text"))?;
-        let sum_at = text.rfind(CHECKSUM).ok_or_else(|| damaged(bytes.len(), "the manifest ends before its checksum"))?;
+        let sum_at =
+            text.rfind(CHECKSUM).ok_or_else(|| damaged(bytes.len(), "the manifest ends before its checksum"))?;
         let (body, sum) = text.split_at(sum_at);
         // The format comes before the checksum: a newer version may sum differently.
         let table: toml::Table = body.parse().map_err(|_| damaged(0, "the manifest is not TOML"))?;

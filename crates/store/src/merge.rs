@@ -87,7 +87,8 @@ impl MergeCursor {
 
     fn comes_before(&self, a: u32, b: u32) -> bool {
         let (a, b) = (a as usize, b as usize);
-        let order = self.prefixes[a].cmp(&self.prefixes[b]).then_with(|| self.sources[a].key().cmp(&self.sources[b].key()));
+        let order =
+            self.prefixes[a].cmp(&self.prefixes[b]).then_with(|| self.sources[a].key().cmp(&self.sources[b].key()));
         if self.forward { order.is_lt() } else { order.is_gt() }
     }
 

@@ -209,7 +209,8 @@ impl<'a> Opening<'a> {
                 value_bytes: self.options.value_bytes,
             };
             if !self.io.exists(&options.dir).unwrap_or(true) {
-                let what = format!("the partition directory {} is missing: is its device mounted?", options.dir.display());
+                let what =
+                    format!("the partition directory {} is missing: is its device mounted?", options.dir.display());
                 return Err(Error::new(ErrorKind::NotFound, what));
             }
             (self.kind.open)(&options)
@@ -266,11 +267,15 @@ impl Manifest {
         let partitioning =
             options.partitioning.unwrap_or(if partitions > 1 { Partitioning::Hard } else { Partitioning::None });
         if partitioning == Partitioning::None && partitions > 1 {
-            return Err(Error::invalid("partitioning none has one partition: leave --partitions away or choose hard or soft"));
+            return Err(Error::invalid(
+                "partitioning none has one partition: leave --partitions away or choose hard or soft",
+            ));
         }
         let placement = options.placement.unwrap_or(PlacementKind::Hash);
         if placement == PlacementKind::Range && !(kind.capabilities)().ordered {
-            return Err(Error::invalid(format!("the engine {engine} keeps no order of keys: range placement needs one")));
+            return Err(Error::invalid(format!(
+                "the engine {engine} keeps no order of keys: range placement needs one"
+            )));
         }
         let store_id = format!("{:016x}", RandomState::new().build_hasher().finish());
         let instances = if partitioning == Partitioning::Hard { partitions } else { 1 };
@@ -305,7 +310,10 @@ impl Manifest {
 
     fn refuse_contradictions(&self, dir: &Path, options: &Options) -> Result<()> {
         let contradicts = |what: &str, has: &str, asked: &str| {
-            Err(Error::invalid(format!("the store {} has {what} {has}, not {asked}: leave the option away", dir.display())))
+            Err(Error::invalid(format!(
+                "the store {} has {what} {has}, not {asked}: leave the option away",
+                dir.display()
+            )))
         };
         if let Some(engine) = options.engine.as_deref().filter(|engine| *engine != self.engine) {
             return contradicts("the engine", &self.engine, engine);

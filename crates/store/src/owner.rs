@@ -41,7 +41,8 @@ impl Owner {
         };
         let boot = boot_id();
         let machine_went_down = text.lines().any(|line| line.strip_prefix("boot ").is_some_and(|last| last != boot));
-        let name = std::env::current_exe().ok().and_then(|exe| exe.file_name().map(|n| n.to_string_lossy().into_owned()));
+        let name =
+            std::env::current_exe().ok().and_then(|exe| exe.file_name().map(|n| n.to_string_lossy().into_owned()));
         let name = name.unwrap_or_else(|| "unknown".to_owned());
         let owner = Self { file, _lock: lock, machine_went_down };
         owner.say(&format!("process {} ({name})\nboot {boot}\n", std::process::id())).map_err(refused)?;

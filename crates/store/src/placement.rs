@@ -171,7 +171,9 @@ impl Placement {
     pub(crate) fn decode(record: &[u8], partitions: u32) -> Result<Self> {
         let mut input = Input(record);
         if input.byte()? != RECORD_PLACEMENT {
-            return Err(Error::unsupported("the placement journal holds a record of a kind that this version does not know"));
+            return Err(Error::unsupported(
+                "the placement journal holds a record of a kind that this version does not know",
+            ));
         }
         let kind = input.byte()?;
         let epoch = Epoch(input.u64()?);
@@ -252,7 +254,9 @@ mod tests {
     #[test]
     fn a_range_reaches_exactly_the_partitions_that_own_a_piece_of_it() {
         let placement = Placement::range(4, ["a", "f", "m", "t"].map(|k| k.as_bytes().to_vec()).to_vec());
-        let ids = |from: &[u8], to: Option<&[u8]>| placement.owners_of_range(from, to).iter().map(|p| p.0).collect::<Vec<_>>();
+        let ids = |from: &[u8], to: Option<&[u8]>| {
+            placement.owners_of_range(from, to).iter().map(|p| p.0).collect::<Vec<_>>()
+        };
         assert_eq!(ids(b"", None), [0, 1, 2, 3]);
         assert_eq!(ids(b"f", Some(b"m")), [1]);
         assert_eq!(ids(b"f", Some(b"m\0")), [1, 2]);

@@ -156,7 +156,8 @@ impl Store {
         let hard = inner.partitioning == Partitioning::Hard;
         let gate: Vec<_> = inner.lanes.iter().filter(|_| hard).map(|lane| lane.lock()).collect();
         let placement = inner.placement.load_full();
-        let parts = inner.instances.iter().map(|instance| Arc::clone(&instance.engine).snapshot()).collect::<Result<_>>()?;
+        let parts =
+            inner.instances.iter().map(|instance| Arc::clone(&instance.engine).snapshot()).collect::<Result<_>>()?;
         drop(gate);
         Ok(Snapshot { parts, placement, store: Arc::clone(inner) })
     }
@@ -164,7 +165,14 @@ impl Store {
 
 impl Scan {
     fn new(cursor: Box<dyn Cursor>, range: Range, placement: Arc<Placement>, store: Arc<Inner>) -> Self {
-        Self { cursor, left: range.limit.unwrap_or(u64::MAX), range, started: false, _placement: placement, _store: store }
+        Self {
+            cursor,
+            left: range.limit.unwrap_or(u64::MAX),
+            range,
+            started: false,
+            _placement: placement,
+            _store: store,
+        }
     }
 }
 

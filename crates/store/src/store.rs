@@ -171,7 +171,10 @@ impl Store {
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("dir", &self.inner.dir).field("engine", &self.inner.manifest.engine).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("dir", &self.inner.dir)
+            .field("engine", &self.inner.manifest.engine)
+            .finish_non_exhaustive()
     }
 }
 

@@ -34,7 +34,9 @@ impl Stripes {
                 Op::DeleteRange { .. } => wanted = u64::MAX,
             }
         }
-        Held::Many((0..STRIPES).filter(|stripe| wanted >> stripe & 1 == 1).map(|stripe| self.share_one(stripe)).collect())
+        Held::Many(
+            (0..STRIPES).filter(|stripe| wanted >> stripe & 1 == 1).map(|stripe| self.share_one(stripe)).collect(),
+        )
     }
 
     /// Hold the stripe of `key` alone.

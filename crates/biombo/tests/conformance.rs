@@ -1,0 +1,66 @@
+//! The conformance suite for every real engine under every layout: `none`, `soft` and `hard`, with 1, 3 and 8 partitions.
+//!
+//! (Engines alone, without a store around them, are tested beside their adapters.)
+#![cfg(feature = "lmdb")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use biombo::{Capabilities, Engine, Options, Partitioning, StoreEngine};
+use biombo_engine::conformance::{Subject, run_all};
+
+fn check(engine: &'static str, partitioning: Partitioning, partitions: u32) {
+    let registry = biombo::registry();
+    let Ok(kind) = registry.get(engine) else {
+        println!("skipped: this build has no engine {engine}");
+        return;
+    };
+    let alone = (kind.capabilities)();
+    let capabilities = match partitioning {
+        Partitioning::Hard => Capabilities {
+            key_bytes_max: alone.key_bytes_max - 1,
+            checkpoints: alone.persistent && alone.snapshots,
+            ..alone
+        },
+        _ => alone,
+    };
+    let options = Options::new().engine(engine).partitioning(partitioning).partitions(partitions);
+    let subject = Subject::new(format!("{engine}-{partitioning}-{partitions}"), capabilities, move |dir| {
+        let engine: Arc<dyn Engine> = Arc::new(StoreEngine::open(options.clone(), dir, &registry)?);
+        Ok(engine)
+    });
+    run_all(&subject.with_budget(Duration::from_millis(60)));
+}
+
+macro_rules! layouts {
+    ($($module:ident = $engine:literal),+) => {$(
+        mod $module {
+            use super::*;
+
+            #[test]
+            fn used_directly() {
+                check($engine, Partitioning::None, 1);
+            }
+
+            #[test]
+            fn soft() {
+                [1, 3, 8].map(|partitions| check($engine, Partitioning::Soft, partitions));
+            }
+
+            #[test]
+            fn hard() {
+                [1, 3, 8].map(|partitions| check($engine, Partitioning::Hard, partitions));
+            }
+        }
+    )+};
+}
+layouts!(
+    memory = "memory",
+    lmdb = "lmdb",
+    rocksdb = "rocksdb",
+    leveldb = "leveldb",
+    wiredtiger = "wiredtiger",
+    tkrzw_tree = "tkrzw-tree",
+    tkrzw_tree_zlib = "tkrzw-tree-zlib",
+    tkrzw_hash = "tkrzw-hash"
+);
