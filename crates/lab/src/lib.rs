@@ -6,7 +6,7 @@
 //! - [`measure`]: memory, room on disk, bytes written;
 //! - [`process`]: every run in a process of its own;
 //! - [`bench`](mod@bench): a plan of runs; [`progress`] of them; [`record`]: one JSON line for each;
-//! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`mod@table`] for the terminal.
+//! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`mod@table`] for the terminal, [`report`] for the browser.
 
 pub mod bench;
 pub mod driver;
@@ -15,6 +15,7 @@ pub mod null;
 pub mod process;
 pub mod progress;
 pub mod record;
+pub mod report;
 pub mod spec;
 pub mod statistics;
 pub mod summary;

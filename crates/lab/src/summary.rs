@@ -67,7 +67,12 @@ pub struct Row {
 impl Table {
     /// A heading for people.
     pub fn heading(&self) -> String {
-        format!("workload {}, {} thread{}", self.workload, self.threads, if self.threads == 1 { "" } else { "s" })
+        format!(
+            "workload {}, {} thread{}",
+            self.workload.to_uppercase(),
+            self.threads,
+            if self.threads == 1 { "" } else { "s" }
+        )
     }
 
     fn of(record: &Record) -> Self {
@@ -204,6 +209,6 @@ mod tests {
         other.threads = 4;
         let tables = tables(&[record("lmdb", "none", 1, 1.0), other]);
         assert_eq!(tables.iter().map(|t| t.threads).collect::<Vec<_>>(), [2, 4]);
-        assert_eq!(tables[1].heading(), "workload a, 4 threads");
+        assert_eq!(tables[1].heading(), "workload A, 4 threads");
     }
 }

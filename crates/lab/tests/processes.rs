@@ -43,14 +43,14 @@ fn registry() -> Registry {
 fn worker_entry() {
     if std::env::var_os(WORKER).is_some() {
         // The test runner's own words end here.
-        stdout().write_all(b"\n").unwrap();
+        stdout().write_all(b"\n").expect("the parent listens");
         let _ = worker::main(&registry(), stdin(), stdout());
     }
 }
 
 fn command() -> WorkerCommand {
     WorkerCommand {
-        program: std::env::current_exe().unwrap(),
+        program: std::env::current_exe().expect("this program has a file"),
         args: ["--exact", "worker_entry", "--nocapture", "--test-threads=1"].map(str::to_owned).into(),
         env: vec![(WORKER.to_owned(), "1".to_owned())],
     }
@@ -70,7 +70,7 @@ fn plan(engines: &[&str], dir: &Path) -> Plan {
 }
 
 fn is_empty(dir: &Path) -> bool {
-    std::fs::read_dir(dir).unwrap().next().is_none()
+    std::fs::read_dir(dir).expect("the directory is there").next().is_none()
 }
 
 #[test]

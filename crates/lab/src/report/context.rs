@@ -1,0 +1,314 @@
+//! What the template is given: every text and plot of the page.
+
+use minijinja::value::Serde;
+use minijinja::{Value, context};
+use serde::Serialize;
+
+use super::axis::Linear;
+use super::date;
+use super::findings::{class, findings};
+use super::plots::{Series, bars, latencies, panel};
+use crate::driver::Timeline;
+use crate::record::{Latency, Record};
+use crate::statistics::{PAIRS_MIN, Ratio};
+use crate::summary::{Row, Table, tables};
+use crate::units::{bytes, count, duration_ns};
+use crate::workload::Workload;
+
+/// The page's colours for engines.
+const COLOURS: usize = 8;
+
+pub(crate) fn page(records: &[Record], failures: &[String], lines: String) -> Value {
+    let tables = tables(records);
+    let engines = distinct(records.iter().map(|r| r.engine.clone()));
+    let sections: Vec<Value> = tables.iter().map(|table| section(table, &engines)).collect();
+    context! {
+        title => title(records, &engines),
+        lead => lead(records),
+        findings => Value::from(Serde(findings(&tables))),
+        failures => Value::from(Serde(failures)),
+        tables => sections,
+        methods => methods(records),
+        engines => options(records),
+        records => lines,
+    }
+}
+
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.fold(Vec::new(), |mut all, item| {
+        if !all.contains(&item) {
+            all.push(item);
+        }
+        all
+    })
+}
+
+fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+fn title(records: &[Record], engines: &[String]) -> String {
+    let workloads = distinct(records.iter().map(|r| r.workload.to_uppercase()));
+    if engines.len() <= 6 {
+        format!("YCSB {} on {}", list(&workloads), list(engines))
+    } else {
+        format!("YCSB {} on {} engines", list(&workloads), engines.len())
+    }
+}
+
+fn lead(records: &[Record]) -> String {
+    let Some(first) = records.first() else { return "No run was done.".to_owned() };
+    let host = &first.host;
+    format!(
+        "{} runs, {}, on {} ({} core{}), Linux {}, biombo {}",
+        records.len(),
+        date::today(),
+        host.cpu,
+        host.cores,
+        if host.cores == 1 { "" } else { "s" },
+        host.kernel,
+        first.version
+    )
+}
+
+fn series<'a>(row: &'a Row, engines: &[String]) -> Series<'a> {
+    let colour = engines.iter().position(|engine| *engine == row.engine).unwrap_or(0) % COLOURS;
+    Series { label: &row.label, colour, direct: row.partitioning == "none" }
+}
+
+fn section(table: &Table, engines: &[String]) -> Value {
+    let repetitions = table.rows.iter().map(|row| row.records.len()).max().unwrap_or(0);
+    let summary = table.workload.parse::<Workload>().map_or(String::new(), |w| format!(": {}", w.summary()));
+    let heading = table.heading().replacen('w', "W", 1);
+    let kinds = distinct(table.rows.iter().flat_map(|row| row.latency.keys().cloned()));
+    let timelines = Timelines::new(table);
+    context! {
+        heading => heading,
+        setting => setting(table, &summary),
+        spread => if repetitions > 1 {
+            format!("median of {repetitions} repetitions, whiskers from the slowest to the fastest")
+        } else {
+            "one run each: no spread is known".to_owned()
+        },
+        bars => bars(&table.rows.iter().map(|row| (series(row, engines), row.ops_per_s)).collect::<Vec<_>>()),
+        latencies => kinds.iter().map(|kind| latency(table, kind, engines)).collect::<Vec<_>>(),
+        panels => timelines.panels(table, engines),
+        timeline_note => format!(
+            "the repetition of median throughput, in steps of {}",
+            duration_ns(timelines.bucket_seconds * 1e9)
+        ),
+        both => table.rows.iter().any(|row| row.partitioning == "none")
+            && table.rows.iter().any(|row| row.partitioning != "none"),
+        interval_note => if repetitions >= PAIRS_MIN {
+            "the 95 % interval of the ratio"
+        } else {
+            "the smallest and largest ratio"
+        },
+        ratios => table.rows.iter().any(|row| row.ratio.is_some()),
+        errors => table.rows.iter().any(|row| row.errors > 0),
+        rows => Value::from(Serde(table.rows.iter().flat_map(lines).collect::<Vec<_>>())),
+    }
+}
+
+fn setting(table: &Table, summary: &str) -> String {
+    format!(
+        "YCSB {}{summary}, {} distribution. {} records with keys of {} and values of {} bytes; writes acknowledged at {}; {} \
+         of cache for each store; {}.",
+        table.workload.to_uppercase(),
+        table.distribution,
+        count(table.records as f64),
+        table.key_bytes,
+        table.value_bytes,
+        table.durability,
+        bytes(table.cache_bytes as f64),
+        table
+            .rate
+            .map_or("closed loop".to_owned(), |rate| format!("open loop at {} operations per second", count(rate))),
+    )
+}
+
+fn latency(table: &Table, kind: &str, engines: &[String]) -> Value {
+    let rows: Vec<_> = table
+        .rows
+        .iter()
+        .filter_map(|row| Some((series(row, engines), *row.latency.get(kind).filter(|l| l.count > 0)?)))
+        .collect();
+    context! {
+        kind => kind.replace('_', "-") + "s",
+        note => if table.rate.is_some() { "from the intended beginning" } else { "as its client sees it" },
+        plot => latencies(&rows),
+    }
+}
+
+/// The run of each row whose throughput is the median, and axes for all of them.
+struct Timelines<'a> {
+    rows: Vec<(&'a Row, &'a Timeline)>,
+    axis: Linear,
+    bucket_seconds: f64,
+}
+
+impl<'a> Timelines<'a> {
+    fn new(table: &'a Table) -> Self {
+        let rows: Vec<_> = table
+            .rows
+            .iter()
+            .filter_map(|row| {
+                let distance = |r: &Record| (r.ops_per_s - row.ops_per_s.median).abs();
+                let record = row.records.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+                Some((row, &record.timeline))
+            })
+            .collect();
+        let most = rows.iter().flat_map(|(_, t)| t.rates()).map(|(_, rate)| rate).fold(0.0, f64::max);
+        let bucket_seconds = rows.iter().map(|(_, t)| t.bucket_seconds).fold(0.0, f64::max);
+        Self { rows, axis: Linear::new(most, 3), bucket_seconds }
+    }
+
+    fn panels(&self, table: &Table, engines: &[String]) -> Vec<Value> {
+        distinct(table.rows.iter().map(|row| row.engine.clone()))
+            .into_iter()
+            .map(|engine| {
+                let mine: Vec<_> = self.rows.iter().filter(|(row, _)| row.engine == engine).collect();
+                let seconds = mine
+                    .iter()
+                    .map(|(_, t)| t.bucket_seconds * t.operations.len().saturating_sub(1).max(1) as f64)
+                    .fold(0.1, f64::max);
+                let lines: Vec<_> = mine.iter().map(|(row, timeline)| (series(row, engines), *timeline)).collect();
+                context! { engine => engine, plot => panel(&lines, &self.axis, seconds) }
+            })
+            .collect()
+    }
+}
+
+/// One line of the table of figures.
+#[derive(Default, Serialize)]
+struct Line {
+    first: bool,
+    label: String,
+    ops: String,
+    spread: String,
+    kinds: usize,
+    ratio: String,
+    interval: String,
+    ratio_class: &'static str,
+    kind: String,
+    p50: String,
+    p95: String,
+    p99: String,
+    p999: String,
+    max: String,
+    waf: String,
+    disk: String,
+    memory: String,
+    load: String,
+    errors: String,
+}
+
+fn lines(row: &Row) -> Vec<Line> {
+    row.latency
+        .iter()
+        .enumerate()
+        .map(|(i, (kind, latency))| {
+            let line = percentiles(kind, latency);
+            if i > 0 {
+                return line;
+            }
+            let load = crate::statistics::Spread::of(row.records.iter().map(|r| r.load.ops_per_s));
+            Line {
+                first: true,
+                label: row.label.clone(),
+                ops: count(row.ops_per_s.median),
+                spread: if row.records.len() > 1 {
+                    format!("{} to {}", count(row.ops_per_s.min), count(row.ops_per_s.max))
+                } else {
+                    String::new()
+                },
+                kinds: row.latency.len(),
+                ratio: row.ratio.map_or(String::new(), |ratio| format!("{:.2}", ratio.median)),
+                interval: row.ratio.map_or(String::new(), interval),
+                ratio_class: row.ratio.as_ref().map_or("", class),
+                waf: row.waf.map_or("-".to_owned(), |waf| format!("{waf:.2}")),
+                disk: bytes(row.disk_bytes),
+                memory: bytes(row.rss_bytes),
+                load: load.map_or(String::new(), |s| count(s.median)),
+                errors: row.errors.to_string(),
+                ..line
+            }
+        })
+        .collect()
+}
+
+/// The 95 % interval in brackets, the extremes of too few pairs in parentheses.
+fn interval(ratio: Ratio) -> String {
+    match ratio.interval {
+        Some((low, high)) => format!("[{low:.2}, {high:.2}]"),
+        None if ratio.pairs > 1 => format!("({:.2}..{:.2})", ratio.min, ratio.max),
+        None => String::new(),
+    }
+}
+
+fn percentiles(kind: &str, latency: &Latency) -> Line {
+    let text = |ns: u64| duration_ns(ns as f64);
+    Line {
+        kind: kind.replace('_', "-"),
+        p50: text(latency.p50),
+        p95: text(latency.p95),
+        p99: text(latency.p99),
+        p999: text(latency.p999),
+        max: text(latency.max),
+        ..Line::default()
+    }
+}
+
+fn methods(records: &[Record]) -> Vec<String> {
+    let mut methods: Vec<String> = [
+        "Each run has a process and an empty directory of its own: open the store, load every record in the hashed order of \
+         the keys, make it durable, sync the file system, run the operations, close. Only the run phase counts for throughput \
+         and latency. The load phase acknowledges its writes at os whatever the run's durability is.",
+        "Repetitions are interleaved: every engine and layout once, then all of them again. All runs of one repetition have \
+         one seed, so the same operations on the same keys.",
+        "Every engine gets the same cache, the same number of client threads and the same durability. Values are random bytes \
+         that cannot be compressed. Every value that is read is copied into a buffer of the client.",
+        "Without partitions an engine is used directly through the contract that all of them fulfil. Times the engine \
+         directly: throughput by that of the same engine used directly in the same repetition; the median of these pairs, in \
+         brackets its 95 % interval (percentile bootstrap of whole pairs, 5,000 resamples; from six pairs on, the extremes in \
+         parentheses before that). An interval that holds 1 shows no difference.",
+        "Latencies come from histograms with three significant digits. In a closed loop they count from the call, in an open \
+         loop from the moment at which the schedule wanted the call.",
+        "WAF (write amplification) is the bytes that the kernel counts as written to storage for the process, by the bytes of \
+         keys and values put, load phase and closing included. The records have it by the engine's own and the block device's \
+         counters too. Memory is the most that the process had resident; pages of mapped files count, those of the kernel's \
+         cache do not.",
+    ]
+    .map(str::to_owned)
+    .into();
+    if records.iter().any(|r| r.engine == crate::null::NAME) {
+        methods.push(
+            "The engine null keeps nothing: its figures are the cost of the driver itself, the bound of what can be seen."
+                .to_owned(),
+        );
+    }
+    methods
+}
+
+/// What each engine in each layout was opened with; the workloads of one bench open alike.
+fn options(records: &[Record]) -> Vec<Value> {
+    let mut seen: Vec<(&str, &Vec<(String, String)>)> = Vec::new();
+    let mut values = Vec::new();
+    for record in records {
+        let label = record.label();
+        if seen.iter().any(|(engine, options)| *engine == record.engine && **options == record.engine_options) {
+            continue;
+        }
+        seen.push((&record.engine, &record.engine_options));
+        values.push(context! {
+            label => label,
+            version => record.engine_version.as_str(),
+            options => Value::from(Serde(&record.engine_options)),
+        });
+    }
+    values
+}

@@ -1,0 +1,130 @@
+//! The report holds what was measured and needs nothing from anywhere.
+
+use crate::record::tests::record;
+use crate::record::{Record, parse_lines};
+
+fn records() -> Vec<Record> {
+    (1..=7)
+        .flat_map(|repetition| {
+            let drift = f64::from(repetition) * 1_000.0;
+            [
+                record("lmdb", "none", repetition, drift),
+                record("lmdb", "hard", repetition, 2.0 * drift),
+                record("rocksdb", "none", repetition, 1.5 * drift),
+                record("null", "none", repetition, 9_000_000.0),
+            ]
+        })
+        .collect()
+}
+
+#[test]
+fn it_names_every_engine_and_layout_with_figures_and_plots() {
+    let html = super::html(&records(), &[]).unwrap();
+    for expected in [
+        "YCSB A on lmdb, rocksdb and null",
+        "lmdb hard-8",
+        "[2.00, 2.00]",
+        "operations per second",
+        "latency, logarithmic",
+        "Throughput over time",
+        "faster than the engine used directly; 95 % interval",
+        "Fastest in workload A, 2 threads",
+        "A processor",
+        "the cost of the driver itself",
+        "prefers-color-scheme: dark",
+        "name=\"viewport\"",
+    ] {
+        assert!(html.contains(expected), "`{expected}` is missing");
+    }
+    assert!(html.matches("class=\"bar ").count() == 4 && html.matches("<polyline").count() == 4);
+    assert_eq!(html.matches("class=\"whisker\"").count(), 3, "the null engine's runs were all alike");
+}
+
+#[test]
+fn it_asks_nothing_of_a_network() {
+    let html = super::html(&records(), &["http is only a word here".into()]).unwrap();
+    for url in ["http://", "https://", "src=", "@import", "url(", "<link", "fetch("] {
+        assert!(!html.contains(url), "the report refers to something outside: {url}");
+    }
+}
+
+#[test]
+fn the_records_can_be_taken_out_of_it_again() {
+    let mut records = records();
+    records[0].first_error = Some("</script><script>alert(1)".into());
+    let html = super::html(&records, &[]).unwrap();
+    assert_eq!(html.matches("</script>").count(), 2, "a record must not end the element that holds it");
+    let (_, rest) = html.split_once("id=\"records\">").unwrap();
+    let (lines, _) = rest.split_once("</script>").unwrap();
+    assert!(parse_lines(lines).unwrap() == records);
+}
+
+#[test]
+fn failures_and_odd_names_are_shown_as_text() {
+    let html = super::html(&[record("<b>x", "none", 1, 1.0)], &["lmdb: <i>gone</i>".into()]).unwrap();
+    assert!(html.contains("1 run failed") && html.contains("lmdb: &lt;i&gt;gone"));
+    assert!(html.contains("&lt;b&gt;x") && !html.contains("<b>x</"));
+}
+
+#[test]
+fn a_bench_without_results_still_gives_a_page() {
+    let html = super::html(&[], &["all failed".into()]).unwrap();
+    assert!(html.contains("No run was done.") && html.contains("all failed"));
+}
+
+/// A bench like a real one: seven engines, two layouts, two workloads, a few repetitions.
+fn realistic(repetitions: u32) -> Vec<Record> {
+    let mut random = crate::workload::Random::new(3, 3);
+    let mut records = Vec::new();
+    for repetition in 1..=repetitions {
+        for (workload, kinds) in [("a", ["read", "update"]), ("d", ["insert", "read"])] {
+            let factor = if workload == "a" { 1.0 } else { 2.2 };
+            let engines = ["lmdb", "rocksdb", "leveldb", "tkrzw-tree-zlib", "wiredtiger"];
+            for (engine, base) in engines.into_iter().zip([87e3, 103e3, 98e3, 242e3, 212e3]) {
+                for layout in ["none", "hard"] {
+                    let gain = if layout == "hard" { 2.4 - base / 130e3 } else { 1.0 };
+                    let ops = base * factor * gain * (0.93 + 0.14 * random.unit());
+                    let mut record = record(engine, layout, repetition, ops);
+                    record.workload = workload.into();
+                    record.records = 250_000;
+                    record.latency_ns = kinds
+                        .iter()
+                        .map(|kind| {
+                            let p50 = (1e9 / ops * (0.5 + random.unit())) as u64;
+                            let mut next = p50;
+                            let mut step = || {
+                                next = (next as f64 * (1.4 + 2.5 * random.unit())) as u64;
+                                next
+                            };
+                            let latency = crate::record::Latency {
+                                count: 1,
+                                mean: p50,
+                                p50,
+                                p95: step(),
+                                p99: step(),
+                                p999: step(),
+                                max: step() * 9,
+                            };
+                            ((*kind).to_owned(), latency)
+                        })
+                        .collect();
+                    record.timeline.operations =
+                        (0..24).map(|_| (ops / 10.0 * (0.8 + 0.3 * random.unit())) as u64).chain([100]).collect();
+                    records.push(record);
+                }
+            }
+        }
+    }
+    records
+}
+
+#[test]
+fn a_bench_of_many_engines_fits_one_page_of_modest_size() {
+    let html = super::html(&realistic(9), &["e leveldb, 2 threads: gone".into()]).unwrap();
+    // For looking at it.
+    if let Some(path) = std::env::var_os("BIOMBO_REPORT_SAMPLE") {
+        std::fs::write(path, &html).unwrap();
+    }
+    assert!(html.len() < 600_000, "{} bytes", html.len());
+    assert!(html.contains("YCSB A and D on lmdb, rocksdb, leveldb, tkrzw-tree-zlib and wiredtiger"));
+}
