@@ -3,9 +3,10 @@
 use std::io::{Write, stdin, stdout};
 use std::path::Path;
 
-use biombo_engine::{EngineKind, Registry};
+use biombo_engine::{Durability, EngineKind, Registry};
 use biombo_lab::bench::{Plan, Silent, ycsb};
 use biombo_lab::process::{WorkerCommand, worker};
+use biombo_lab::spec::{Partitioning, Placement};
 use biombo_lab::workload::Workload;
 
 const WORKER: &str = "BIOMBO_LAB_WORKER";
@@ -13,6 +14,7 @@ const WORKER: &str = "BIOMBO_LAB_WORKER";
 /// `memory`, `null`, and two that die in their own way.
 fn registry() -> Registry {
     let mut registry = Registry::new();
+    biombo_foreign::register(&mut registry);
     registry.add(biombo_engine::memory::kind()).add(biombo_lab::null::kind());
     registry.add(EngineKind {
         name: "aborts",
@@ -89,6 +91,48 @@ fn every_workload_gives_a_whole_record_from_its_own_process() {
     let order: Vec<_> = outcome.records[..4].iter().map(|r| (r.workload.as_str(), r.engine.as_str())).collect();
     assert_eq!(order, [("a", "memory"), ("a", "null"), ("b", "memory"), ("b", "null")]);
     assert!(is_empty(dir.path()), "runs left their directories behind");
+}
+
+#[test]
+fn every_layout_of_lmdb_and_memory_does_the_same_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = [Partitioning::None, Partitioning::Soft, Partitioning::Hard];
+    for placement in [Placement::Hash, Placement::Range] {
+        let plan = Plan {
+            workloads: vec![Workload::A, Workload::D, Workload::E],
+            partitionings: all.to_vec(),
+            partitions: vec![3],
+            placement,
+            ..plan(&["lmdb", "memory"], dir.path())
+        };
+        let outcome = ycsb::run(&plan, &registry(), &command(), &mut Silent).unwrap();
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+        assert_eq!(outcome.records.len(), 3 * 2 * 3);
+        for record in &outcome.records {
+            assert_eq!((record.operations, record.errors), (2_000, 0), "{:?}", record.first_error);
+            if record.engine == "lmdb" {
+                assert!(record.disk_bytes > record.logical_write_bytes / 2, "{}", record.disk_bytes);
+                assert!(!record.engine_options.is_empty() && !record.engine_version.is_empty());
+            }
+        }
+    }
+    assert!(is_empty(dir.path()));
+}
+
+#[test]
+fn a_synced_run_works_under_many_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = Plan {
+        partitionings: vec![Partitioning::None, Partitioning::Hard],
+        partitions: vec![2],
+        threads: vec![8],
+        operations: 400,
+        durability: Durability::Sync,
+        ..plan(&["lmdb"], dir.path())
+    };
+    let outcome = ycsb::run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    assert!(outcome.records.iter().all(|r| r.operations == 400 && r.errors == 0 && r.durability == "sync"));
 }
 
 #[test]

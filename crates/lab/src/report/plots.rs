@@ -133,15 +133,10 @@ const PANEL_PX: f64 = 110.0;
 /// Throughput over time of the layouts of one engine, all panels of a figure on the same axes.
 pub(crate) fn panel(lines: &[(Series<'_>, &Timeline)], axis: &Linear, seconds: f64) -> String {
     let mut out = String::from("<svg class=\"panel\" role=\"img\" height=\"142\">");
+    let y = |tick: f64| 16.0 + PANEL_PX - axis.at(tick) * PANEL_PX / 100.0;
     for tick in &axis.ticks {
-        let y = 16.0 + PANEL_PX - axis.at(*tick) * PANEL_PX / 100.0;
-        let _ = write!(
-            out,
-            "<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{y:.1}\" y2=\"{y:.1}\"/><text class=\"tick\" x=\"0\" \
-             y=\"{:.1}\">{}</text>",
-            y - 3.0,
-            if *tick == 0.0 { String::new() } else { count(*tick) }
-        );
+        let y = y(*tick);
+        let _ = write!(out, "<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
     }
     let _ = write!(
         out,
@@ -164,9 +159,14 @@ pub(crate) fn panel(lines: &[(Series<'_>, &Timeline)], axis: &Linear, seconds: f
             escape(series.label)
         );
     }
+    out.push_str("</svg>");
+    // Figures come after the lines, so that their halo keeps them readable.
+    for tick in axis.ticks.iter().filter(|tick| **tick > 0.0) {
+        let _ = write!(out, "<text class=\"tick\" x=\"0\" y=\"{:.1}\">{}</text>", y(*tick) - 3.0, count(*tick));
+    }
     let _ = write!(
         out,
-        "</svg><text class=\"tick\" x=\"0\" y=\"140\">0</text><text class=\"tick\" x=\"100%\" y=\"140\" \
+        "<text class=\"tick\" x=\"0\" y=\"140\">0</text><text class=\"tick\" x=\"100%\" y=\"140\" \
          text-anchor=\"end\">{} s</text></svg>",
         if seconds < 10.0 { format!("{seconds:.1}") } else { format!("{seconds:.0}") }
     );
@@ -182,7 +182,11 @@ fn grid(at: impl Iterator<Item = f64>) -> String {
 
 fn ticks(out: &mut String, ticks: impl Iterator<Item = (f64, String)>, unit: &str) {
     out.push_str("<div></div><svg class=\"row axis\" height=\"34\">");
-    for (at, name) in ticks {
+    let ticks: Vec<_> = ticks.collect();
+    for (i, (at, name)) in ticks.iter().enumerate() {
+        let (at, from_end) = (*at, ticks.len() - 1 - i);
+        // Where there is little room, every second one of many is left out.
+        let sparse = if ticks.len() > 4 && from_end % 2 == 1 { " sparse" } else { "" };
         let anchor = if at < 1.0 {
             "start"
         } else if at > 99.0 {
@@ -190,7 +194,8 @@ fn ticks(out: &mut String, ticks: impl Iterator<Item = (f64, String)>, unit: &st
         } else {
             "middle"
         };
-        let _ = write!(out, "<text class=\"tick\" x=\"{at:.2}%\" y=\"13\" text-anchor=\"{anchor}\">{name}</text>");
+        let _ =
+            write!(out, "<text class=\"tick{sparse}\" x=\"{at:.2}%\" y=\"13\" text-anchor=\"{anchor}\">{name}</text>");
     }
     let _ = write!(out, "<text class=\"unit\" x=\"100%\" y=\"29\" text-anchor=\"end\">{unit}</text></svg>");
 }

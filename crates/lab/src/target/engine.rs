@@ -1,0 +1,65 @@
+//! An engine used directly: the layout `none`, and what every other layout is compared with.
+
+use std::sync::Arc;
+
+use biombo_base::Result;
+use biombo_engine::{Durability, Engine, EngineKind, Op, OpenOptions, Stats};
+
+use super::{Target, consume};
+
+/// One engine instance, used directly through the Engine contract: the layout `none`.
+pub struct EngineTarget {
+    engine: Arc<dyn Engine>,
+    durability: Durability,
+}
+
+impl EngineTarget {
+    /// Open an instance.
+    pub fn open(kind: &EngineKind, options: &OpenOptions) -> Result<Self> {
+        Ok(Self { engine: (kind.open)(options)?, durability: options.durability })
+    }
+}
+
+impl Target for EngineTarget {
+    #[inline]
+    fn read(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.engine.get_into(key, into)
+    }
+
+    #[inline]
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.engine.apply(&[Op::Put { key, value }], self.durability)
+    }
+
+    fn load(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.engine.apply(&[Op::Put { key, value }], Durability::Os)
+    }
+
+    fn scan(&self, from: &[u8], limit: u32, into: &mut Vec<u8>) -> Result<u32> {
+        let mut cursor = Arc::clone(&self.engine).cursor()?;
+        cursor.seek(from)?;
+        let mut count = 0;
+        while count < limit {
+            let (Some(key), Some(value)) = (cursor.key(), cursor.value()) else { break };
+            consume(key, value, into);
+            count += 1;
+            if count < limit {
+                cursor.next()?;
+            }
+        }
+        Ok(count)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.engine.sync()
+    }
+
+    fn stats(&self) -> Result<Stats> {
+        self.engine.stats()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        // Dropping the last reference closes the engine.
+        Ok(())
+    }
+}

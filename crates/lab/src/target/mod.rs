@@ -1,0 +1,63 @@
+//! What a driver drives: an engine used directly, or a store over it.
+
+mod engine;
+mod store;
+
+use biombo_base::Result;
+use biombo_engine::{OpenOptions, Registry, Stats};
+
+pub use engine::EngineTarget;
+pub use store::StoreTarget;
+
+use crate::spec::{Partitioning, RunSpec};
+use crate::workload::Keys;
+
+/// The operations of a workload. All methods may be called from any number of threads at once.
+pub trait Target: Send + Sync {
+    /// Copy the value of `key` into `into` and say whether there is one.
+    fn read(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool>;
+
+    /// Set `key` to `value`, acknowledged at the durability of the run.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// As [`put`](Target::put) in the load phase: acknowledged at `os` whatever the run's durability is (the load phase is
+    /// made durable as a whole by [`flush`](Target::flush)).
+    fn load(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Read up to `limit` records in order from `from` on, copying each key and value into `into`; returns how many.
+    fn scan(&self, from: &[u8], limit: u32, into: &mut Vec<u8>) -> Result<u32>;
+
+    /// Make everything durable.
+    fn flush(&self) -> Result<()>;
+
+    /// The engine's own figures, added up over partitions.
+    fn stats(&self) -> Result<Stats>;
+
+    /// Close cleanly.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// Copy one scanned record into the reused buffer, as every engine's are.
+#[inline]
+pub(crate) fn consume(key: &[u8], value: &[u8], into: &mut Vec<u8>) {
+    into.clear();
+    into.extend_from_slice(key);
+    into.extend_from_slice(value);
+}
+
+/// Open what `spec` asks for in its directory.
+pub(crate) fn open(registry: &Registry, spec: &RunSpec, keys: &Keys) -> Result<Box<dyn Target>> {
+    match spec.partitioning {
+        Partitioning::None => {
+            let options = OpenOptions {
+                dir: spec.dir.clone(),
+                cache_bytes: spec.cache_bytes,
+                instances: 1,
+                durability: spec.durability.parse()?,
+                value_bytes: Some(spec.value_bytes),
+            };
+            Ok(Box::new(EngineTarget::open(registry.get(&spec.engine)?, &options)?))
+        }
+        Partitioning::Soft | Partitioning::Hard => Ok(Box::new(StoreTarget::open(registry, spec, keys)?)),
+    }
+}

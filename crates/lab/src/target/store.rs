@@ -1,0 +1,118 @@
+//! A store over an engine: the layouts `soft` and `hard`.
+
+use std::path::Path;
+
+use biombo_base::Result;
+use biombo_engine::{Compaction, Durability, Registry, Stats};
+use biombo_store::{Options, Range, Store, StoreStats};
+
+use super::{Target, consume};
+use crate::spec::{Partitioning, Placement, RunSpec};
+use crate::workload::Keys;
+
+/// Keys from which the boundaries of a `range` placement are taken: those of the first records to be loaded.
+const SAMPLE_RECORDS: u64 = 10_000;
+
+/// A store.
+pub struct StoreTarget {
+    store: Store,
+    durability: Durability,
+}
+
+impl StoreTarget {
+    /// Create the store that `spec` asks for within its directory.
+    pub fn open(registry: &Registry, spec: &RunSpec, keys: &Keys) -> Result<Self> {
+        let durability = spec.durability.parse()?;
+        let mut options = Options::new()
+            .engine(&spec.engine)
+            .partitions(spec.partitions)
+            .partitioning(match spec.partitioning {
+                Partitioning::None => biombo_store::Partitioning::None,
+                Partitioning::Soft => biombo_store::Partitioning::Soft,
+                Partitioning::Hard => biombo_store::Partitioning::Hard,
+            })
+            .cache_bytes(spec.cache_bytes)
+            .durability(durability)
+            .value_bytes(spec.value_bytes)
+            .create_new(true);
+        options = match spec.placement {
+            Placement::Hash => options.placement(biombo_store::PlacementKind::Hash),
+            Placement::Range => options
+                .placement(biombo_store::PlacementKind::Range)
+                .range_sample((0..spec.records.min(SAMPLE_RECORDS)).map(|n| sampled(keys, n)).collect()),
+        };
+        let store = options.open(spec.dir.join(Path::new("store")), registry)?;
+        Ok(Self { store, durability })
+    }
+}
+
+fn sampled(keys: &Keys, number: u64) -> Vec<u8> {
+    let mut key = Vec::new();
+    keys.write(number, &mut key);
+    key
+}
+
+impl Target for StoreTarget {
+    #[inline]
+    fn read(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.store.get_into(key, into)
+    }
+
+    #[inline]
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.store.put_with(key, value, self.durability)
+    }
+
+    fn load(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.store.put_with(key, value, Durability::Os)
+    }
+
+    fn scan(&self, from: &[u8], limit: u32, into: &mut Vec<u8>) -> Result<u32> {
+        let mut scan = self.store.scan(Range { limit: Some(u64::from(limit)), ..Range::from(from) })?;
+        let mut count = 0;
+        while let Some((key, value)) = scan.next()? {
+            consume(key, value, into);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.store.flush()
+    }
+
+    fn stats(&self) -> Result<Stats> {
+        Ok(together(self.store.stats()?))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.store.close()
+    }
+}
+
+/// The instances' figures as those of one engine. The options are the first instance's: all are opened alike.
+fn together(store: StoreStats) -> Stats {
+    let sum = |of: fn(&Stats) -> Option<u64>| store.instances.iter().map(of).sum::<Option<u64>>();
+    let hits_misses = store.instances.iter().map(|s| s.cache_hits_misses).collect::<Option<Vec<_>>>();
+    let compactions = store.instances.iter().map(|s| s.compaction.as_ref()).collect::<Option<Vec<_>>>();
+    let mut options = vec![("instances".to_owned(), store.instances.len().to_string())];
+    options.extend(store.instances.first().map(|s| s.options.clone()).unwrap_or_default());
+    Stats {
+        keys: store.keys,
+        keys_estimated: store.keys_estimated,
+        logical_bytes: store.logical_bytes,
+        physical_bytes: store.physical_bytes,
+        written_bytes: store.engine_write_bytes,
+        cache_bytes: sum(|s| s.cache_bytes),
+        cache_hits_misses: hits_misses
+            .map(|all| all.into_iter().fold((0, 0), |(hits, misses), (h, m)| (hits + h, misses + m))),
+        compaction: compactions.map(|all| {
+            all.into_iter().fold(Compaction::default(), |sum, one| Compaction {
+                count: sum.count + one.count,
+                seconds: sum.seconds + one.seconds,
+                bytes: sum.bytes + one.bytes,
+            })
+        }),
+        options,
+    }
+}
