@@ -25,6 +25,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use biombo_engine::{
     Batch, Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Error, ErrorKind, Op, OpenOptions, Registry,
     Result, Stats, Value, memory,

@@ -1,4 +1,99 @@
-//! The `biombo` command.
+//! The `biombo` command: arguments in, library calls, text out. What a script may rely on stands in `biombo help`.
+//!
+//! Invariants:
+//!
+//! 1. Exit status: 0 done, 1 the operation failed, 2 the arguments are wrong (what can be told without looking at the disk).
+//! 2. An error is one line on standard error that says what to do. Standard output holds results only.
+//! 3. A reader that goes away (`| head`) ends the command quietly, with status 0.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod args;
+mod commands;
+mod failure;
+mod format;
+mod load;
+mod out;
+mod progress;
+mod size;
+mod store_args;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{CommandFactory, Parser};
+
+use crate::args::Cli;
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::try_parse() {
+        Ok(cli) => cli.command.run(),
+        Err(error) => return refuse(&error),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            match &failure {
+                Failure::Closed => {}
+                Failure::NotFound => drop(writeln!(std::io::stderr(), "not found")),
+                Failure::Failed(_) | Failure::Usage(_) => note(&failure),
+            }
+            ExitCode::from(failure.status())
+        }
+    }
+}
+
+/// Say something to the person at the terminal: one line on standard error.
+pub(crate) fn note(line: impl std::fmt::Display) {
+    // Nobody is left to be told when standard error is gone.
+    let _ = writeln!(std::io::stderr(), "biombo: {line}");
+}
+
+/// What clap has to say: help goes to standard output as it is, an error becomes one line.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // A closed pipe ends quietly here too.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let rendered = error.render().to_string();
+    let mut said: Vec<String> = Vec::new();
+    let mut usage = false;
+    for line in rendered.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        usage |= line.starts_with("Usage: ");
+        if !line.starts_with("For more information") && !usage {
+            let line = line.strip_prefix("error: ").or(line.strip_prefix("tip: ")).unwrap_or(line);
+            said.push(
+                line.strip_prefix("[possible values: ")
+                    .and_then(|l| l.strip_suffix(']'))
+                    .map_or_else(|| line.to_owned(), |values| format!("choose one of {values}")),
+            );
+        }
+    }
+    let mut message = said.join("; ").replace(":; ", ": ");
+    if matches!(error.kind(), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand)
+        || message.is_empty()
+    {
+        message = match error.get(ContextKind::InvalidSubcommand) {
+            Some(command) => format!("`{command}` needs a command"),
+            None => "no command is given".to_owned(),
+        };
+    }
+    let command = named_command(std::env::args_os().skip(1));
+    note(format_args!("{message}; see `{command} --help`"));
+    ExitCode::from(2)
+}
+
+/// The words that name the command which was asked for: the one whose help answers.
+fn named_command(words: impl Iterator<Item = std::ffi::OsString>) -> String {
+    let top = Cli::command();
+    let mut here = &top;
+    let mut name = "biombo".to_owned();
+    for word in words {
+        let Some(inner) = word.to_str().and_then(|word| here.find_subcommand(word)) else { break };
+        name = format!("{name} {}", inner.get_name());
+        here = inner;
+    }
+    name
+}

@@ -7,6 +7,7 @@
 //! - [`process`]: every run in a process of its own;
 //! - [`bench`](mod@bench): a plan of runs; [`progress`] of them; [`record`]: one JSON line for each;
 //! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`mod@table`] for the terminal, [`report`] for the browser.
+#![forbid(unsafe_code)]
 
 pub mod bench;
 pub mod driver;

@@ -14,7 +14,6 @@
 mod aligned;
 mod count;
 mod real;
-pub mod sim;
 
 pub use aligned::AlignedBuf;
 pub use count::{Counters, Counts};

@@ -43,5 +43,4 @@ pub enum Fault {
     CountsOneTooMany,
     VerifiesOneTooMany,
     CompactsAKeyAway,
-    CursorsBoundToThreads,
 }

@@ -14,12 +14,10 @@ pub mod leveldb;
 mod lmdb;
 #[cfg(any(feature = "rocksdb", feature = "leveldb"))]
 mod log_tail;
-#[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "wiredtiger"))]
+#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
 mod poison;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
-#[cfg(feature = "wiredtiger")]
-mod wiredtiger;
 
 use biombo_engine::Registry;
 
@@ -32,6 +30,4 @@ pub fn register(registry: &mut Registry) {
     registry.add(rocksdb::kind());
     #[cfg(feature = "leveldb")]
     registry.add(leveldb::kind());
-    #[cfg(feature = "wiredtiger")]
-    registry.add(wiredtiger::kind());
 }

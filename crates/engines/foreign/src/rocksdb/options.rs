@@ -139,8 +139,9 @@ impl Settings {
             ffi::rocksdb_block_based_options_destroy(table);
             ffi::rocksdb_options_set_create_if_missing(options, create.into());
             ffi::rocksdb_options_set_paranoid_checks(options, 1);
-            // Warnings and errors only, and few old logs.
-            ffi::rocksdb_options_set_info_log_level(options, 2);
+            // Nothing but what ends RocksDB, and few old logs: Debian builds it with assertions, and a text log that goes on after
+            // a failed write of its own (a full disk) aborts the process.
+            ffi::rocksdb_options_set_info_log_level(options, 4);
             ffi::rocksdb_options_set_keep_log_file_num(options, 4);
             ffi::rocksdb_options_set_write_buffer_size(options, self.memtable_bytes as usize);
             ffi::rocksdb_options_set_max_write_buffer_number(options, MEMTABLES as c_int);

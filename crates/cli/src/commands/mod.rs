@@ -1,0 +1,9 @@
+//! One file a group of commands.
+
+pub(crate) mod bench;
+pub(crate) mod copy;
+pub(crate) mod engines;
+pub(crate) mod key;
+pub(crate) mod maintain;
+pub(crate) mod scan;
+pub(crate) mod stat;

@@ -1,0 +1,194 @@
+//! The options that create or open a store, from the command line and from a file.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use biombo::{Durability, ErrorKind, Options, Partitioning, PlacementKind, Store};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde::Deserialize;
+
+use crate::failure::{Done, Failure};
+use crate::format::InputFormat;
+use crate::size::parse_bytes;
+
+/// The engine of a new store when none is named.
+const DEFAULT_ENGINE: &str = "lmdb";
+
+/// A parser of one of `names`, each of which `T` knows.
+pub(crate) fn one_of<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = biombo::Error> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<T>())
+}
+
+/// The levels of durability, strongest first.
+pub(crate) const DURABILITIES: &[&str] = &["sync", "os", "relaxed"];
+/// The ways to partition.
+pub(crate) const PARTITIONINGS: &[&str] = &["hard", "soft", "none"];
+/// The ways to place keys.
+pub(crate) const PLACEMENTS: &[&str] = &["hash", "range"];
+
+/// Options that a new store is created with. An existing store keeps its own, and one that contradicts them is an error.
+#[derive(Debug, Clone, Default, Args)]
+#[command(
+    next_help_heading = "Options of a new store (an existing one keeps its own; a contradicting option is an error)"
+)]
+pub(crate) struct StoreArgs {
+    /// Storage engine; `biombo engines` lists those of this build [default: lmdb]
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Option<String>,
+    /// Number of partitions, 1 to 1024 [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) partitions: Option<u32>,
+    /// hard: an engine instance for each partition; soft: one instance, divided execution; none: the engine used directly
+    /// [default: hard with more than one partition, else none]
+    #[arg(long, value_name = "KIND", value_parser = one_of::<Partitioning>(PARTITIONINGS), hide_possible_values = true)]
+    pub(crate) partitioning: Option<Partitioning>,
+    /// How keys find their partition: hash (even load) or range (scans touch few partitions) [default: hash]
+    #[arg(long, value_name = "KIND", value_parser = one_of::<PlacementKind>(PLACEMENTS), hide_possible_values = true)]
+    pub(crate) placement: Option<PlacementKind>,
+    /// Spread the partitions over these directories (devices), separated by commas
+    #[arg(long = "dir", value_name = "D,D..", value_delimiter = ',', id = "spread")]
+    pub(crate) dirs: Vec<PathBuf>,
+    /// Memory for all caches together, in bytes or with KiB, MiB, GiB; may differ at each opening [default: 256MiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub(crate) cache_bytes: Option<u64>,
+    /// Read options from a TOML file of the same names (`engine = "lmdb"`, `partitions = 8`); the command line wins
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// What a configuration file may hold.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Config {
+    engine: Option<String>,
+    partitions: Option<u32>,
+    partitioning: Option<String>,
+    placement: Option<String>,
+    dir: Option<Vec<PathBuf>>,
+    cache_bytes: Option<u64>,
+    pub(crate) durability: Option<String>,
+    pub(crate) format: Option<InputFormat>,
+}
+
+/// A word of the configuration file as what it means.
+pub(crate) fn word<T: FromStr<Err = biombo::Error>>(text: Option<&str>, file: &Path) -> Done<Option<T>> {
+    text.map(|text| text.parse::<T>().map_err(|e| Failure::usage(format!("{}: {e}", file.display())))).transpose()
+}
+
+impl StoreArgs {
+    /// Take from the configuration file, if one is named, what the command line does not say; the file is returned for what
+    /// else it says.
+    pub(crate) fn merge_config(&mut self) -> Done<Config> {
+        let Some(file) = self.config.clone() else { return Ok(Config::default()) };
+        let text = std::fs::read_to_string(&file).map_err(|e| Failure::input(file.display(), &e))?;
+        let config: Config = toml::from_str(&text).map_err(|e| {
+            let line = e.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            Failure::usage(format!("{}:{line}: {}", file.display(), e.message()))
+        })?;
+        if let Some(partitions) = config.partitions.filter(|count| !(1..=1024).contains(count)) {
+            return Err(Failure::usage(format!("{}: partitions = {partitions} is not 1 to 1024", file.display())));
+        }
+        self.engine = self.engine.take().or_else(|| config.engine.clone());
+        self.partitions = self.partitions.or(config.partitions);
+        self.partitioning = self.partitioning.or(word(config.partitioning.as_deref(), &file)?);
+        self.placement = self.placement.or(word(config.placement.as_deref(), &file)?);
+        self.cache_bytes = self.cache_bytes.or(config.cache_bytes);
+        if self.dirs.is_empty() {
+            self.dirs = config.dir.clone().unwrap_or_default();
+        }
+        Ok(config)
+    }
+
+    /// Refuse what can be told to be wrong without looking at the store.
+    pub(crate) fn check(&self) -> Done {
+        if let Some(engine) = &self.engine {
+            biombo::registry().get(engine).map_err(|e| Failure::usage(e.to_string()))?;
+        }
+        if self.partitioning == Some(Partitioning::None) && self.partitions.is_some_and(|count| count > 1) {
+            return Err(Failure::usage(
+                "--partitioning none has one partition: leave out --partitions, or choose hard or soft",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The store in `dir`, or `None` when there is none yet. What is set here and contradicts it is an error.
+    pub(crate) fn open_existing(&self, dir: &Path) -> Done<Option<Store>> {
+        match self.options().create(false).open(dir, &biombo::registry()) {
+            Ok(store) => Ok(Some(warned(store))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Create the store in `dir`; `sample` is of the keys to come, for range placement.
+    pub(crate) fn create(&self, dir: &Path, sample: Vec<Vec<u8>>) -> Done<Store> {
+        let engine = self.engine.clone().unwrap_or_else(|| DEFAULT_ENGINE.to_owned());
+        let options = self.options().engine(engine).range_sample(sample).create(true);
+        Ok(warned(options.open(dir, &biombo::registry())?))
+    }
+
+    /// The store in `dir`, created when it is missing.
+    pub(crate) fn open_or_create(&self, dir: &Path) -> Done<Store> {
+        match self.open_existing(dir)? {
+            Some(store) => Ok(store),
+            None => self.create(dir, Vec::new()),
+        }
+    }
+
+    /// As the library takes them.
+    pub(crate) fn options(&self) -> Options {
+        let mut options = Options::new();
+        if let Some(engine) = &self.engine {
+            options = options.engine(engine);
+        }
+        if let Some(partitions) = self.partitions {
+            options = options.partitions(partitions);
+        }
+        if let Some(partitioning) = self.partitioning {
+            options = options.partitioning(partitioning);
+        }
+        if let Some(placement) = self.placement {
+            options = options.placement(placement);
+        }
+        if let Some(bytes) = self.cache_bytes {
+            options = options.cache_bytes(bytes);
+        }
+        if !self.dirs.is_empty() {
+            options = options.dirs(self.dirs.clone());
+        }
+        options
+    }
+}
+
+/// The store in `dir`, which must exist, as it was created.
+pub(crate) fn open(dir: &Path) -> Done<Store> {
+    Ok(warned(Options::new().create(false).open(dir, &biombo::registry())?))
+}
+
+/// The end of a command that wrote at `durability`. What was acknowledged is as durable as was asked for, so that a level
+/// below `sync` asks for no sync here either; but `relaxed` writes must have reached their log before success is reported.
+pub(crate) fn close(store: Store, durability: Durability) -> Done {
+    if durability == Durability::Relaxed { Ok(store.close()?) } else { Ok(()) }
+}
+
+/// Show what the store wants its operator to know.
+fn warned(store: Store) -> Store {
+    for warning in store.warnings() {
+        crate::note(warning);
+    }
+    store
+}
+
+/// When a write of this command counts as done.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct DurabilityArg {
+    /// When a write is acknowledged: sync (on the device), os (survives the death of the process), relaxed (logged a bounded
+    /// time later) [default: sync]
+    #[arg(long, value_name = "LEVEL", value_parser = one_of::<Durability>(DURABILITIES), hide_possible_values = true)]
+    pub(crate) durability: Option<Durability>,
+}

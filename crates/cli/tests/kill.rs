@@ -1,0 +1,341 @@
+//! SIGKILL at random times: no acknowledged line is lost, and no batch is halved.
+//!
+//! A kill leaves the kernel's memory in place, so that it shows what the process itself had not yet handed on; the device is
+//! the simulated disk's business (in `crates/store`) and the traced syncs'. `BIOMBO_KILL_ROUNDS` is the number of
+//! kills for each of the main cases, 20 unless set; `make crash` sets 100.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use biombo::{Batch, Durability, Options, Range, Store};
+use common::{command, has_engine, run, words};
+use tempfile::tempdir;
+
+/// The environment variable that turns this test program into the child that writes batches.
+const CHILD: &str = "BIOMBO_KILL_CHILD";
+/// Rounds after which a new store is begun, so that checking stays quick.
+const ROUNDS_A_STORE: u64 = 10;
+
+fn rounds() -> u64 {
+    std::env::var("BIOMBO_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(20)
+}
+
+/// Random enough for times and sizes, and the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+fn value(line: u64) -> String {
+    let length = (line.wrapping_mul(2_654_435_761) % 400) as usize;
+    format!("{line}:{}", "v".repeat(length))
+}
+
+/// Kill `child`: in one of five rounds at any time from its start, while it opens or creates the store; in the others at any
+/// time after its first acknowledgement, of which `working` tells.
+fn kill_soon(child: &mut Child, working: &Receiver<()>, dice: &mut Dice) {
+    if dice.below(5) > 0 {
+        // A child that never gets so far is killed all the same, and counted as idle.
+        let _ = working.recv_timeout(Duration::from_secs(20));
+    }
+    std::thread::sleep(Duration::from_micros(dice.below(200_000)));
+    child.kill().expect("a child can be killed");
+    child.wait().expect("a killed child ends");
+}
+
+/// Feed lines to `biombo load --acks`, kill it, and look for every acknowledged line, round after round.
+fn kill_loaders(engine: &str, durability: &str, options: &str, rounds: u64) {
+    if !has_engine(engine) {
+        println!("skipped: this build has no {engine}");
+        return;
+    }
+    let begin = Instant::now();
+    let mut dice = Dice(durability.len() as u64 * 1000 + engine.len() as u64);
+    let mut dir = tempdir().expect("a directory");
+    // The lines that each round on the present store has acknowledged; of the others up to `fed` each may be there.
+    let mut acked: Vec<std::ops::Range<u64>> = Vec::new();
+    let (mut fed, mut busy, mut checked) = (0_u64, 0, 0);
+    for round in 0..rounds {
+        if round % ROUNDS_A_STORE == 0 {
+            (dir, fed) = (tempdir().expect("a directory"), 0);
+            acked.clear();
+        }
+        let line = format!("load DIR/s - --acks --durability {durability} --engine {engine} --partitions 8 {options}");
+        let mut child = command()
+            .args(words(&line, dir.path()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command runs");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let from = fed;
+        let feeder = std::thread::spawn(move || {
+            let mut next = from;
+            // The pipe breaks when the reader is killed.
+            while writeln!(stdin, "key{next:09}\t{}", value(next)).is_ok() {
+                next += 1;
+            }
+            next + 1
+        });
+        let stdout = child.stdout.take().expect("a pipe");
+        let (begun, working) = channel();
+        let listener = std::thread::spawn(move || {
+            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            let acked = lines.filter_map(|line| line.strip_prefix("acked ")?.parse::<u64>().ok());
+            acked
+                .inspect(|_| {
+                    let _ = begun.send(());
+                })
+                .last()
+                .unwrap_or(0)
+        });
+        kill_soon(&mut child, &working, &mut dice);
+        fed = feeder.join().expect("the feeder ends");
+        let new = listener.join().expect("the listener ends");
+        let mut complaint = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut complaint).expect("text");
+        assert_eq!(complaint, "", "{engine} {durability}, round {round}: the loader complained");
+        busy += u64::from(new > 0);
+        acked.push(from..from + new);
+        checked += check_lines(dir.path(), engine, &acked, fed);
+    }
+    println!(
+        "{engine} {durability} {options}: {rounds} kills, {busy} of a loader at work; {checked} look-ups of acknowledged lines in {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
+    assert!(busy * 2 >= rounds, "{engine}: only {busy} of {rounds} kills hit a loader at work: nothing is shown");
+}
+
+fn check_lines(dir: &Path, engine: &str, acked: &[std::ops::Range<u64>], fed: u64) -> u64 {
+    let wanted: u64 = acked.iter().map(|lines| lines.end - lines.start).sum();
+    if wanted == 0 {
+        return 0;
+    }
+    let store = Options::new().create(false).open(dir.join("s"), &biombo::registry()).expect("the store opens");
+    if !store.capabilities().ordered {
+        let mut bytes = Vec::new();
+        for line in acked.iter().cloned().flatten() {
+            let there = store.get_into(format!("key{line:09}").as_bytes(), &mut bytes).expect("a read");
+            assert!(there, "{engine}: line {line}, which was acknowledged, is lost");
+            assert_eq!(bytes, value(line).as_bytes(), "{engine}: line {line} has another value");
+        }
+        return wanted;
+    }
+    // One pass sees every line; those that were not acknowledged must at least be what was fed.
+    let mut there = vec![false; usize::try_from(fed).expect("a count that fits")];
+    let mut scan = store.scan(Range::all()).expect("a scan");
+    while let Some((key, found)) = scan.next().expect("a step") {
+        let line: u64 = std::str::from_utf8(&key[3..]).expect("digits").parse().expect("digits");
+        assert!(line < fed, "{engine}: line {line} was never fed");
+        assert_eq!(found, value(line).as_bytes(), "{engine}: line {line} has another value");
+        there[line as usize] = true;
+    }
+    for line in acked.iter().cloned().flatten() {
+        assert!(there[line as usize], "{engine}: line {line}, which was acknowledged, is lost");
+    }
+    wanted
+}
+
+#[test]
+fn sync_on_lmdb_loses_no_acknowledged_line() {
+    kill_loaders("lmdb", "sync", "", rounds());
+}
+
+#[test]
+fn sync_on_rocksdb_loses_no_acknowledged_line() {
+    kill_loaders("rocksdb", "sync", "--placement range", rounds());
+}
+
+#[test]
+fn sync_on_the_other_engines_loses_no_acknowledged_line() {
+    for engine in ["leveldb", "wiredtiger", "tkrzw-tree", "tkrzw-hash"] {
+        kill_loaders(engine, "sync", "", (rounds() / 4).max(1));
+    }
+}
+
+#[test]
+fn os_survives_the_process_where_the_engine_says_so() {
+    for kind in biombo::registry().iter() {
+        let can = (kind.capabilities)();
+        if can.persistent && can.survives_kill.is_some_and(|level| level <= Durability::Os) {
+            kill_loaders(kind.name, "os", "", (rounds() / 4).max(1));
+        }
+    }
+}
+
+// ---- Atomic batches ----
+
+/// Keys of one batch; with 8 partitions nearly every batch spans several.
+const BATCH_KEYS: u64 = 12;
+/// Threads that write batches of their own.
+const WRITERS: u64 = 2;
+
+/// Not a test: the child of the batch tests. It writes batches until it is killed, and prints `writer number` for each that is
+/// acknowledged.
+#[test]
+fn child_that_writes_batches() {
+    let Ok(task) = std::env::var(CHILD) else { return };
+    let (engine, durability, dir) = {
+        let mut words = task.splitn(3, ' ');
+        let mut next = || words.next().expect("engine, durability, directory").to_owned();
+        (next(), next().parse::<Durability>().expect("a durability"), next())
+    };
+    let store = Options::new().engine(engine).partitions(8).open(dir, &biombo::registry()).expect("the store opens");
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let store = &store;
+            scope.spawn(move || {
+                let mut number = counter(store, writer, 0).map_or(0, |number| number + 1);
+                loop {
+                    store.write_with(&batch(writer, number), durability).expect("a write");
+                    println!("ack {writer} {number}");
+                    number += 1;
+                }
+            });
+        }
+    });
+}
+
+/// Batch `number` sets all counters of its writer, and puts as many keys of its own.
+fn batch(writer: u64, number: u64) -> Batch {
+    let mut batch = Batch::new();
+    for key in 0..BATCH_KEYS {
+        batch.put(format!("counter {writer} {key}").as_bytes(), format!("{number}").as_bytes());
+        batch.put(format!("batch {writer} {number} {key}").as_bytes(), value(number).as_bytes());
+    }
+    batch
+}
+
+fn counter(store: &Store, writer: u64, key: u64) -> Option<u64> {
+    let value = store.get(format!("counter {writer} {key}").as_bytes()).expect("a read")?;
+    Some(std::str::from_utf8(&value).expect("digits").parse().expect("digits"))
+}
+
+fn kill_batch_writers(engine: &str, durability: &str, rounds: u64) {
+    if !has_engine(engine) {
+        println!("skipped: this build has no {engine}");
+        return;
+    }
+    let begin = Instant::now();
+    let mut dice = Dice(77 + durability.len() as u64);
+    let mut dir = tempdir().expect("a directory");
+    let (mut busy, mut batches) = (0, 0);
+    for round in 0..rounds {
+        if round % ROUNDS_A_STORE == 0 {
+            dir = tempdir().expect("a directory");
+        }
+        let mut child = Command::new(std::env::current_exe().expect("this program has a file"))
+            .args(["--exact", "child_that_writes_batches", "--nocapture"])
+            .env(CHILD, format!("{engine} {durability} {}", dir.path().join("s").display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("this program runs again");
+        let stdout = child.stdout.take().expect("a pipe");
+        let (begun, working) = channel();
+        let listener = std::thread::spawn(move || {
+            let mut acked = [None; WRITERS as usize];
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let mut words = line.split(' ').skip_while(|word| *word != "ack").skip(1);
+                if let (Some(Ok(writer)), Some(Ok(number))) =
+                    (words.next().map(str::parse::<usize>), words.next().map(str::parse::<u64>))
+                {
+                    acked[writer] = Some(number);
+                    let _ = begun.send(());
+                }
+            }
+            acked
+        });
+        kill_soon(&mut child, &working, &mut dice);
+        let acked = listener.join().expect("the listener ends");
+        let mut complaint = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut complaint).expect("text");
+        assert_eq!(complaint, "", "{engine} {durability}, round {round}: the writer complained");
+        if acked.iter().any(Option::is_some) {
+            busy += 1;
+            batches += check_batches(&dir.path().join("s"), engine, &acked);
+        }
+    }
+    println!(
+        "{engine} {durability}: {rounds} kills, {busy} of a writer at work; {batches} whole batches seen in {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
+    assert!(busy * 2 >= rounds, "{engine}: only {busy} of {rounds} kills hit a writer at work: nothing is shown");
+}
+
+fn check_batches(dir: &Path, engine: &str, acked: &[Option<u64>]) -> u64 {
+    let store = Options::new().create(false).open(dir, &biombo::registry()).expect("the store opens");
+    let mut seen = 0;
+    for (writer, acked) in (0..).zip(acked) {
+        let counters: Vec<_> = (0..BATCH_KEYS).map(|key| counter(&store, writer, key)).collect();
+        assert!(counters.iter().all(|c| *c == counters[0]), "{engine}: a batch is halved: counters {counters:?}");
+        assert!(counters[0] >= *acked, "{engine}: batch {acked:?} was acknowledged, the store has {:?}", counters[0]);
+        let Some(last) = counters[0] else { continue };
+        seen += last + 1;
+        for number in 0..=last {
+            for key in 0..BATCH_KEYS {
+                let found = store.get(format!("batch {writer} {number} {key}").as_bytes()).expect("a read");
+                assert_eq!(
+                    found.as_deref(),
+                    Some(value(number).as_bytes()),
+                    "{engine}: batch {number} lacks key {key}"
+                );
+            }
+        }
+        for key in 0..BATCH_KEYS {
+            let next = store.contains(format!("batch {writer} {} {key}", last + 1).as_bytes()).expect("a read");
+            assert!(!next, "{engine}: key {key} of a batch that did not happen");
+        }
+    }
+    seen
+}
+
+#[test]
+fn no_batch_over_lmdb_is_halved() {
+    kill_batch_writers("lmdb", "sync", rounds());
+}
+
+#[test]
+fn no_batch_over_rocksdb_is_halved() {
+    kill_batch_writers("rocksdb", "sync", rounds());
+}
+
+#[test]
+fn no_batch_over_the_other_engines_is_halved() {
+    for engine in ["leveldb", "wiredtiger"] {
+        kill_batch_writers(engine, "sync", (rounds() / 4).max(1));
+    }
+    kill_batch_writers("lmdb", "os", (rounds() / 4).max(1));
+    kill_batch_writers("rocksdb", "os", (rounds() / 4).max(1));
+}
+
+#[test]
+fn a_killed_creation_leaves_a_store_or_nothing() {
+    let dir = tempdir().expect("a directory");
+    let mut dice = Dice(5);
+    for round in 0..rounds() {
+        let name = format!("s{round}");
+        let mut child = command()
+            .args(words(&format!("put DIR/{name} k v --partitions 8"), dir.path()))
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the command runs");
+        std::thread::sleep(Duration::from_micros(dice.below(12_000)));
+        child.kill().expect("a child can be killed");
+        child.wait().expect("a killed child ends");
+        // Either there is no store yet, and this makes it, or there is one of the same shape.
+        run(&format!("put DIR/{name} k w --partitions 8"), dir.path()).ok();
+        assert_eq!(run(&format!("get DIR/{name} k"), dir.path()).ok().stdout, b"w", "round {round}");
+    }
+}
