@@ -81,6 +81,7 @@ caught! {
     checkpoints_over_other_files: OverwritesDestinations by check_checkpoint_destination_must_be_empty;
     one_key_too_many_in_stats: CountsOneTooMany by check_stats_are_plausible;
     one_key_too_many_in_verify: VerifiesOneTooMany by check_verify_counts_the_live_keys;
+    cursors_bound_to_their_thread: CursorsBoundToThreads by check_cursors_and_snapshots_move_between_threads;
     a_key_lost_in_compaction: CompactsAKeyAway by check_compact_keeps_everything check_random_operations;
 }
 
@@ -88,4 +89,10 @@ caught! {
 fn every_check_catches_a_broken_engine() {
     let idle: Vec<&str> = CHECKS.iter().map(|(name, _)| *name).filter(|name| !CATCHERS.contains(name)).collect();
     assert!(idle.is_empty(), "no broken engine fails {idle:?}");
+}
+
+#[test]
+#[should_panic(expected = "1 of 44 checks failed: check_stats_are_plausible")]
+fn run_all_names_every_check_that_failed() {
+    biombo_engine::conformance::run_all(&subject(Fault::CountsOneTooMany).with_budget(Duration::from_millis(10)));
 }

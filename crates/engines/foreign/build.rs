@@ -1,5 +1,5 @@
 //! Links the system libraries of the enabled engines, and says which Debian package is missing instead of letting the
-//! linker fail. Nothing is compiled from source here.
+//! linker fail. Only WiredTiger's shim is compiled here: its C API is structures of function pointers.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ const LIBRARIES: &[Library] = &[
         link: "tkrzw",
         package: "libtkrzw-dev",
     },
+    Library { features: &["WIREDTIGER"], header: "wiredtiger.h", link: "wiredtiger", package: "libwiredtiger-dev" },
 ];
 
 fn main() -> ExitCode {
@@ -37,6 +38,11 @@ fn main() -> ExitCode {
         match find_header(library.header) {
             Some(path) => {
                 println!("cargo:rerun-if-changed={}", path.display());
+                // Before the library that it calls: linkers look from left to right.
+                #[cfg(feature = "wiredtiger")]
+                if library.link == "wiredtiger" {
+                    compile_wiredtiger_shim(path.parent());
+                }
                 println!("cargo:rustc-link-lib=dylib={}", library.link);
                 if library.link == "rocksdb" {
                     println!("cargo:rustc-env=BIOMBO_ROCKSDB_VERSION={}", rocksdb_version(&path));
@@ -54,6 +60,13 @@ fn main() -> ExitCode {
     let packages: Vec<_> = missing.iter().map(|library| library.package).collect();
     eprintln!("run `sudo apt-get install {}`, or build without these engines' features", packages.join(" "));
     ExitCode::FAILURE
+}
+
+#[cfg(feature = "wiredtiger")]
+fn compile_wiredtiger_shim(include: Option<&Path>) {
+    const SHIM: &str = "src/wiredtiger_shim.c";
+    println!("cargo:rerun-if-changed={SHIM}");
+    cc::Build::new().file(SHIM).includes(include).warnings(true).compile("biombo_wiredtiger_shim");
 }
 
 /// Where the C compiler would find `header`.

@@ -14,6 +14,7 @@
 mod aligned;
 mod count;
 mod real;
+pub mod sim;
 
 pub use aligned::AlignedBuf;
 pub use count::{Counters, Counts};

@@ -5,9 +5,19 @@
 //! subject to nothing that panics with what the engine did and what it should have done. [`conformance_tests!`](crate::conformance_tests) makes one
 //! `#[test]` of each, so that a failure has a name and tests run in parallel; [`run_all`] runs them one after another.
 //!
-//! ```ignore
-//! use biombo_engine::conformance::Subject;
-//! biombo_engine::conformance_tests!(memory, Subject::from_kind(&biombo_engine::memory::kind()));
+//! ```
+//! use biombo_engine::conformance::{Subject, check_points_put_overwrite_delete};
+//!
+//! fn memory() -> Subject {
+//!     Subject::from_kind(&biombo_engine::memory::kind())
+//! }
+//!
+//! // In a test: a module `all_checks` with one `#[test]` for each check.
+//! biombo_engine::conformance_tests!(all_checks, memory());
+//!
+//! fn main() {
+//!     check_points_put_overwrite_delete(&memory());
+//! }
 //! ```
 //!
 //! What holds for every check:
@@ -101,6 +111,7 @@ macro_rules! __conformance_checks {
             check_snapshots_are_one_point_in_history
             check_cursors_under_concurrent_writes
             check_many_threads_hold_values
+            check_cursors_and_snapshots_move_between_threads
             check_reopen_after_each_durability
             check_reopen_many_times
             check_second_instance_is_refused

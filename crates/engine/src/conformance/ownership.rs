@@ -65,6 +65,15 @@ pub fn check_directory_of_another_program_is_refused(subject: &Subject) {
             let after = listing(home.path());
             assert_eq!(before, after, "refused, but the directory is not as it was");
         }
+        let home = tempfile::TempDir::with_prefix("biombo-conformance-").unwrap_or_else(|e| panic!("{e}"));
+        let file = home.path().join("file");
+        std::fs::write(&file, "no directory").unwrap_or_else(|e| panic!("{e}"));
+        assert!((subject.open)(&file).is_err(), "opened a file as if it were a directory");
+        assert_eq!(
+            std::fs::read(&file).ok().as_deref(),
+            Some(&b"no directory"[..]),
+            "a file was changed by opening it"
+        );
     });
 }
 

@@ -363,6 +363,61 @@ pub fn check_many_threads_hold_values(subject: &Subject) {
     });
 }
 
+/// A cursor and a snapshot may be opened by one thread, used by a second and dropped by a third, while each of these
+/// threads has views of its own.
+pub fn check_cursors_and_snapshots_move_between_threads(subject: &Subject) {
+    if !subject.capabilities.ordered {
+        return;
+    }
+    subject.bounded(|subject| {
+        let instance = subject.instance();
+        let mut model = Model::default();
+        for i in 0..50u64 {
+            let (key, value) = (bytes(i, 10), stamped(i));
+            let op = [Op::Put { key: &key, value: &value }];
+            instance.apply(&op);
+            model.apply(&op);
+        }
+        for round in 0..20 {
+            let snapshot = subject.capabilities.snapshots.then(|| instance.snapshot());
+            let mut cursor = instance.cursor();
+            must(cursor.first(), "first");
+            let (cursor, snapshot) = elsewhere(move || {
+                must(cursor.next(), "next, in another thread");
+                assert_eq!(must(instance_get(snapshot.as_deref(), &bytes(7, 10)), "get"), snapshot.is_some());
+                (cursor, snapshot)
+            });
+            // This thread opens views of its own while the others are away.
+            instance.same_as(&model);
+            if let Some(snapshot) = &snapshot
+                && let Err(difference) = model.same_as_snapshot(snapshot, true)
+            {
+                panic!("a snapshot back from another thread, round {round}: {difference}");
+            }
+            let walked = elsewhere({
+                let model = model.clone();
+                move || model.same_as_cursor(cursor)
+            });
+            if let Err(difference) = walked {
+                panic!("a cursor in its third thread, round {round}: {difference}");
+            }
+            elsewhere(move || drop(snapshot));
+        }
+    });
+}
+
+fn instance_get(snapshot: Option<&dyn Snapshot>, key: &[u8]) -> crate::Result<bool> {
+    Ok(match snapshot {
+        Some(snapshot) => snapshot.get(key)?.is_some(),
+        None => false,
+    })
+}
+
+/// Run in a new thread, passing a panic on.
+fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    std::thread::spawn(work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 struct FailUnlessEnded<'a> {
     failed: &'a AtomicBool,
     ended: bool,

@@ -43,4 +43,5 @@ pub enum Fault {
     CountsOneTooMany,
     VerifiesOneTooMany,
     CompactsAKeyAway,
+    CursorsBoundToThreads,
 }

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread::ThreadId;
 
 use biombo_engine::memory::Memory;
 use biombo_engine::{Cursor, Engine, Error, ErrorKind, Result, Snapshot, Value};
@@ -73,17 +74,21 @@ pub struct FaultyCursor {
     fault: Fault,
     writes: u64,
     went_forward: bool,
+    thread: ThreadId,
 }
 
 impl FaultyCursor {
     pub fn new(inner: Box<dyn Cursor>, engine: Option<Arc<Faulty>>, weak: Weak<Faulty>) -> Self {
         let of = engine.clone().or_else(|| weak.upgrade());
         let (fault, writes) = of.map_or((Fault::None, 0), |of| (of.fault, of.writes.load(Ordering::SeqCst)));
-        Self { inner, engine, fault, writes, went_forward: true }
+        Self { inner, engine, fault, writes, went_forward: true, thread: std::thread::current().id() }
     }
 
     /// Before any movement: take the present state if that is the fault, and say whether something was written.
     fn moves(&mut self) -> Result<bool> {
+        if self.fault == Fault::CursorsBoundToThreads && self.thread != std::thread::current().id() {
+            return Err(Error::invalid("another thread's cursor"));
+        }
         let Some(engine) = &self.engine else { return Ok(false) };
         let writes = engine.writes.load(Ordering::SeqCst);
         let written = writes != std::mem::replace(&mut self.writes, writes);

@@ -14,10 +14,12 @@ pub mod leveldb;
 mod lmdb;
 #[cfg(any(feature = "rocksdb", feature = "leveldb"))]
 mod log_tail;
-#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
+#[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "wiredtiger"))]
 mod poison;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
+#[cfg(feature = "wiredtiger")]
+mod wiredtiger;
 
 use biombo_engine::Registry;
 
@@ -30,4 +32,6 @@ pub fn register(registry: &mut Registry) {
     registry.add(rocksdb::kind());
     #[cfg(feature = "leveldb")]
     registry.add(leveldb::kind());
+    #[cfg(feature = "wiredtiger")]
+    registry.add(wiredtiger::kind());
 }

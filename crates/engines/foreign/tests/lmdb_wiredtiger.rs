@@ -233,3 +233,17 @@ fn lmdb_does_what_the_model_does() {
 fn lmdb_shows_batches_whole_to_other_threads() {
     run_threads("lmdb");
 }
+
+#[cfg(feature = "wiredtiger")]
+#[test]
+fn wiredtiger_does_what_the_model_does() {
+    for seed in 1..3 {
+        run("wiredtiger", seed, 800);
+    }
+}
+
+#[cfg(feature = "wiredtiger")]
+#[test]
+fn wiredtiger_shows_batches_whole_to_other_threads() {
+    run_threads("wiredtiger");
+}

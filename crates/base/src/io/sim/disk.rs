@@ -1,0 +1,310 @@
+//! The state of a simulated disk: what programs see, what is durable, and what lies between the two.
+//!
+//! Invariants:
+//! 1. `data` is `durable` with all of `pending` applied in order (but for what a failed sync dropped, which stays visible and
+//!    never becomes durable); the same holds for names.
+//! 2. Applying the same events to the same state gives the same state: a history can be replayed and cut anywhere.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::Xxh3;
+
+/// The unit in which a device is assumed never to tear, in bytes.
+pub const SECTOR_BYTES: u64 = 512;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    Dir,
+    File(usize),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum DataOp {
+    Write { offset: u64, bytes: Arc<[u8]> },
+    SetLen(u64),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum NameOp {
+    Set(PathBuf, Entry),
+    Rename(PathBuf, PathBuf, Entry),
+    Remove(PathBuf),
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Node {
+    pub path: PathBuf,
+    pub data: Arc<Vec<u8>>,
+    durable: Arc<Vec<u8>>,
+    pub pending: Vec<DataOp>,
+}
+
+/// Something that happened to a disk.
+#[derive(Debug, Clone)]
+pub(super) enum Event {
+    Create(PathBuf),
+    Mkdir(PathBuf),
+    Rename(PathBuf, PathBuf),
+    Remove(PathBuf),
+    Write {
+        node: usize,
+        offset: u64,
+        bytes: Arc<[u8]>,
+        durable: bool,
+    },
+    SetLen(usize, u64),
+    Sync(usize),
+    /// A sync that failed: of the pending operations those marked had reached the device, the others never will.
+    FailedSync(usize, Vec<bool>),
+    SyncDir(PathBuf),
+    Flip {
+        node: usize,
+        offset: u64,
+        bit: u8,
+    },
+}
+
+/// What may or may not have survived, one at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pending<'a> {
+    /// A piece of a write that was not durable, within one unit of tearing.
+    Bytes {
+        /// The file.
+        path: &'a Path,
+        /// Where the piece begins.
+        offset: u64,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The file's new length (by a write past its end, or set), in bytes; what was not written shows zeros.
+    Length {
+        /// The file.
+        path: &'a Path,
+        /// The new length.
+        bytes: u64,
+    },
+    /// A created, removed or renamed name (the new one, for a rename).
+    Name {
+        /// The name.
+        path: &'a Path,
+    },
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Disk {
+    pub nodes: Vec<Node>,
+    pub names: BTreeMap<PathBuf, Entry>,
+    durable_names: BTreeMap<PathBuf, Entry>,
+    pending_names: Vec<NameOp>,
+}
+
+fn apply_data(data: &mut Vec<u8>, op: &DataOp) {
+    match op {
+        DataOp::Write { offset, bytes } => write(data, *offset, bytes),
+        DataOp::SetLen(bytes) => data.resize(*bytes as usize, 0),
+    }
+}
+
+fn write(data: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
+    let end = offset as usize + bytes.len();
+    if data.len() < end {
+        data.resize(end, 0);
+    }
+    data[offset as usize..end].copy_from_slice(bytes);
+}
+
+fn apply_name(names: &mut BTreeMap<PathBuf, Entry>, op: &NameOp) {
+    match op {
+        NameOp::Set(path, entry) => {
+            names.insert(path.clone(), *entry);
+        }
+        NameOp::Rename(from, to, entry) => {
+            if names.get(from) == Some(entry) {
+                names.remove(from);
+            }
+            names.insert(to.clone(), *entry);
+        }
+        NameOp::Remove(path) => {
+            names.remove(path);
+        }
+    }
+}
+
+impl NameOp {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Set(path, _) | Self::Remove(path) | Self::Rename(_, path, _) => path,
+        }
+    }
+
+    fn is_in(&self, dir: &Path) -> bool {
+        let from_dir = matches!(self, Self::Rename(from, ..) if from.parent() == Some(dir));
+        from_dir || self.path().parent() == Some(dir)
+    }
+}
+
+impl Node {
+    fn push(&mut self, op: DataOp) {
+        apply_data(Arc::make_mut(&mut self.data), &op);
+        self.pending.push(op);
+    }
+
+    fn write_durable(&mut self, offset: u64, bytes: &[u8]) {
+        // The kernel writes cached pages back before a direct write goes over them.
+        let end = offset + bytes.len() as u64;
+        let durable = Arc::make_mut(&mut self.durable);
+        self.pending.retain(|op| match op {
+            DataOp::Write { offset: at, bytes } if *at < end && at + bytes.len() as u64 > offset => {
+                apply_data(durable, op);
+                false
+            }
+            _ => true,
+        });
+        write(durable, offset, bytes);
+        write(Arc::make_mut(&mut self.data), offset, bytes);
+    }
+}
+
+impl Disk {
+    /// Carry out `event`. With `in_flight` it had begun and not ended: what it would have made durable is pending.
+    pub fn apply(&mut self, event: &Event, in_flight: bool) {
+        match event {
+            Event::Create(path) => {
+                let entry = Entry::File(self.nodes.len());
+                self.nodes.push(Node { path: path.clone(), ..Node::default() });
+                self.name(NameOp::Set(path.clone(), entry));
+            }
+            Event::Mkdir(path) => self.name(NameOp::Set(path.clone(), Entry::Dir)),
+            Event::Rename(from, to) => {
+                if let Some(&entry) = self.names.get(from) {
+                    if let Entry::File(node) = entry {
+                        self.nodes[node].path.clone_from(to);
+                    }
+                    self.name(NameOp::Rename(from.clone(), to.clone(), entry));
+                }
+            }
+            Event::Remove(path) => self.name(NameOp::Remove(path.clone())),
+            Event::Write { node, offset, bytes, durable } => {
+                if *durable && !in_flight {
+                    self.nodes[*node].write_durable(*offset, bytes);
+                } else {
+                    self.nodes[*node].push(DataOp::Write { offset: *offset, bytes: Arc::clone(bytes) });
+                }
+            }
+            Event::SetLen(node, bytes) => self.nodes[*node].push(DataOp::SetLen(*bytes)),
+            Event::Sync(_) | Event::SyncDir(_) | Event::FailedSync(..) if in_flight => {}
+            Event::Sync(node) => {
+                let Node { durable, pending, .. } = &mut self.nodes[*node];
+                if !pending.is_empty() {
+                    let durable = Arc::make_mut(durable);
+                    pending.drain(..).for_each(|op| apply_data(durable, &op));
+                }
+            }
+            Event::FailedSync(node, reached) => {
+                let Node { durable, pending, .. } = &mut self.nodes[*node];
+                let durable = Arc::make_mut(durable);
+                for (op, reached) in pending.drain(..).zip(reached) {
+                    if *reached {
+                        apply_data(durable, &op);
+                    }
+                }
+            }
+            Event::SyncDir(dir) => {
+                let durable = &mut self.durable_names;
+                self.pending_names.retain(|op| {
+                    let synced = op.is_in(dir);
+                    if synced {
+                        apply_name(durable, op);
+                    }
+                    !synced
+                });
+            }
+            Event::Flip { node, offset, bit } => {
+                let Node { data, durable, .. } = &mut self.nodes[*node];
+                for copy in [data, durable] {
+                    if let Some(byte) = Arc::make_mut(copy).get_mut(*offset as usize) {
+                        *byte ^= 1 << (bit % 8);
+                    }
+                }
+            }
+        }
+    }
+
+    fn name(&mut self, op: NameOp) {
+        apply_name(&mut self.names, &op);
+        self.pending_names.push(op);
+    }
+
+    /// The disk after a power cut: `keep` says of each thing that was not durable whether it survived. Writes tear at
+    /// multiples of `unit_bytes`.
+    pub fn after_power_cut(&self, unit_bytes: u64, keep: &mut dyn FnMut(Pending<'_>) -> bool) -> Disk {
+        let mut after = Disk { nodes: Vec::with_capacity(self.nodes.len()), ..Disk::default() };
+        for node in &self.nodes {
+            let mut data = Arc::clone(&node.durable);
+            for op in &node.pending {
+                match op {
+                    DataOp::Write { offset, bytes } => {
+                        let end = offset + bytes.len() as u64;
+                        let mut at = *offset;
+                        while at < end {
+                            let stop = (at + 1).next_multiple_of(unit_bytes).min(end);
+                            let piece = &bytes[(at - offset) as usize..(stop - offset) as usize];
+                            if keep(Pending::Bytes { path: &node.path, offset: at, bytes: piece.len() }) {
+                                write(Arc::make_mut(&mut data), at, piece);
+                            }
+                            at = stop;
+                        }
+                        if (data.len() as u64) < end && keep(Pending::Length { path: &node.path, bytes: end }) {
+                            Arc::make_mut(&mut data).resize(end as usize, 0);
+                        }
+                    }
+                    DataOp::SetLen(bytes) => {
+                        if keep(Pending::Length { path: &node.path, bytes: *bytes }) {
+                            Arc::make_mut(&mut data).resize(*bytes as usize, 0);
+                        }
+                    }
+                }
+            }
+            after.nodes.push(Node { path: node.path.clone(), durable: Arc::clone(&data), data, pending: Vec::new() });
+        }
+        let mut names = self.durable_names.clone();
+        for op in &self.pending_names {
+            if keep(Pending::Name { path: op.path() }) {
+                apply_name(&mut names, op);
+            }
+        }
+        // A name is reached only through directories that are there.
+        after.names = names.iter().filter(|(path, _)| has_dir(&names, path)).map(|(p, e)| (p.clone(), *e)).collect();
+        after.durable_names = after.names.clone();
+        after
+    }
+
+    /// xxh3 over names and contents, as a program sees them.
+    pub fn hash(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        for (path, entry) in &self.names {
+            hash.update(path.as_os_str().as_encoded_bytes());
+            match entry {
+                Entry::Dir => hash.update(&[0, 0]),
+                Entry::File(node) => {
+                    let data = &self.nodes[*node].data;
+                    hash.update(&[0, 1]);
+                    hash.update(&(data.len() as u64).to_le_bytes());
+                    hash.update(data);
+                }
+            }
+        }
+        hash.digest()
+    }
+}
+
+/// Whether `path` is a root: the working directory or `/`, which are always there.
+pub(super) fn is_root(path: &Path) -> bool {
+    path.as_os_str().is_empty() || path.parent().is_none()
+}
+
+fn has_dir(names: &BTreeMap<PathBuf, Entry>, path: &Path) -> bool {
+    path.ancestors().skip(1).all(|dir| is_root(dir) || names.get(dir) == Some(&Entry::Dir))
+}
