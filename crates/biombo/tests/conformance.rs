@@ -44,12 +44,12 @@ macro_rules! layouts {
 
             #[test]
             fn soft() {
-                [1, 3, 8].map(|partitions| check($engine, Partitioning::Soft, partitions));
+                [1, 3, 8].into_iter().for_each(|partitions| check($engine, Partitioning::Soft, partitions));
             }
 
             #[test]
             fn hard() {
-                [1, 3, 8].map(|partitions| check($engine, Partitioning::Hard, partitions));
+                [1, 3, 8].into_iter().for_each(|partitions| check($engine, Partitioning::Hard, partitions));
             }
         }
     )+};

@@ -48,12 +48,21 @@ pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result
 }
 
 fn has_store(io: &dyn Io, dir: &Path) -> Result<bool> {
-    io.exists(&dir.join(MANIFEST)).map_err(|e| Error::io(format_args!("open {}", dir.display()), e))
+    io.exists(&dir.join(MANIFEST)).map_err(|e| cannot_open(dir, e))
+}
+
+fn cannot_open(dir: &Path, error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotADirectory => {
+            Error::invalid(format!("{} is a file, not a directory: name another place", dir.display()))
+        }
+        _ => Error::io(format_args!("open {}", dir.display()), error),
+    }
 }
 
 /// A directory in which a store can be created is missing, empty, or holds a creation that was cut short.
 fn refuse_strangers(io: &dyn Io, dir: &Path) -> Result<()> {
-    let refused = |e| Error::io(format_args!("open {}", dir.display()), e);
+    let refused = |e| cannot_open(dir, e);
     if !io.exists(dir).map_err(refused)? {
         return Ok(());
     }
