@@ -34,8 +34,8 @@ use crate::lane::{Instance, Lane};
 use crate::placement::Input;
 use crate::poison::Poison;
 
-/// Intents in the journal before the partitions are synced and it is trimmed: bounds the work of an opening.
-const OUTSTANDING_BYTES_MAX: u64 = 32 << 20;
+/// Segments' worth of intents before the partitions are synced and the journal is trimmed: bounds the work of an opening.
+const OUTSTANDING_SEGMENTS_MAX: u64 = 2;
 const RECORD_INTENT: u8 = 1;
 
 /// The journal of intents.
@@ -44,6 +44,7 @@ pub(crate) struct Intents {
     combiner: Combiner,
     last: AtomicU64,
     outstanding: Mutex<Outstanding>,
+    outstanding_bytes_max: u64,
 }
 
 /// Applied intents that the journal still holds.
@@ -59,9 +60,15 @@ type Slices = Vec<(u16, Batch)>;
 
 impl Intents {
     /// Open the journal in `dir` and finish what a crash left: reapply missing slices, sync, and drop them.
-    pub(crate) fn recover(io: Arc<dyn Io>, dir: &Path, engines: &[Arc<dyn Engine>]) -> Result<Self> {
+    pub(crate) fn recover(
+        io: Arc<dyn Io>,
+        dir: &Path,
+        options: JournalOptions,
+        engines: &[Arc<dyn Engine>],
+    ) -> Result<Self> {
+        let outstanding_bytes_max = OUTSTANDING_SEGMENTS_MAX * options.segment_bytes;
         let mut found: Vec<(u64, Slices)> = Vec::new();
-        let journal = Journal::open(io, dir, JournalOptions::default(), &mut |lsn, record| {
+        let journal = Journal::open(io, dir, options, &mut |lsn, record| {
             let intent = decode(record, engines.len()).map_err(|error| {
                 let what = format!("{}: intent {lsn} cannot be read: {}", dir.display(), error.message());
                 Error::new(ErrorKind::Corruption, what)
@@ -94,7 +101,13 @@ impl Intents {
             journal.trim(journal.next_lsn())?;
         }
         let outstanding = Mutex::new(Outstanding { bytes: 0, upto: journal.next_lsn() });
-        Ok(Self { journal, combiner: Combiner::default(), last: AtomicU64::new(last), outstanding })
+        Ok(Self {
+            journal,
+            combiner: Combiner::default(),
+            last: AtomicU64::new(last),
+            outstanding,
+            outstanding_bytes_max,
+        })
     }
 
     /// Commit checked operations (with users' keys) over the lanes that `lanes_of` says; several callers at a time share one
@@ -128,7 +141,7 @@ impl Intents {
                 outstanding.upto = self.journal.next_lsn();
                 outstanding.bytes
             };
-            if outstanding > OUTSTANDING_BYTES_MAX { self.retire(instances, poison) } else { Ok(()) }
+            if outstanding > self.outstanding_bytes_max { self.retire(instances, poison) } else { Ok(()) }
         })
     }
 

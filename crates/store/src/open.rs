@@ -1,6 +1,5 @@
 //! Creating and opening a store directory. What lies in it: `docs/format/store.md`.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +20,7 @@ use crate::{Placement, Store};
 
 const PLACEMENT_DIR: &str = "placement";
 const INTENT_DIR: &str = "intents";
+const PLACEMENT_SEGMENT_BYTES: u64 = 1 << 20;
 const CACHE_BYTES: u64 = 256 << 20;
 
 pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result<Store> {
@@ -34,9 +34,9 @@ pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result
         return Err(Error::invalid(format!("there is a store in {} already", dir.display())));
     }
     if !exists {
-        Manifest::for_options(options, registry)?;
+        Manifest::for_options(&*io, options, registry)?;
         refuse_strangers(&*io, dir)?;
-        io.create_dir_all(dir).map_err(|e| Error::io(format_args!("create {}", dir.display()), e))?;
+        create_dir(&*io, dir)?;
     }
     let owner = Owner::take(&*io, dir)?;
     let found = Manifest::read(&*io, dir, MANIFEST)?;
@@ -49,6 +49,22 @@ pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result
 
 fn has_store(io: &dyn Io, dir: &Path) -> Result<bool> {
     io.exists(&dir.join(MANIFEST)).map_err(|e| cannot_open(dir, e))
+}
+
+/// Create a directory and its parents, their names durable.
+fn create_dir(io: &dyn Io, dir: &Path) -> Result<()> {
+    let refused = |e| Error::io(format_args!("create {}", dir.display()), e);
+    let mut parents = Vec::new();
+    for ancestor in dir.ancestors() {
+        let Some(parent) = ancestor.parent() else { break };
+        // The directory's own name is synced even when it is there: who made it may have died before syncing.
+        parents.push(parent);
+        if parent.as_os_str().is_empty() || io.exists(parent).map_err(refused)? {
+            break;
+        }
+    }
+    io.create_dir_all(dir).map_err(refused)?;
+    parents.iter().rev().try_for_each(|parent| io.sync_dir(parent)).map_err(refused)
 }
 
 fn cannot_open(dir: &Path, error: std::io::Error) -> Error {
@@ -94,22 +110,14 @@ fn create(io: Arc<dyn Io>, dir: &Path, options: &Options, registry: &Registry, o
             io.remove_dir_all(&dir.join(name)).map_err(|e| removed(&dir.join(name), e))?;
         }
     }
-    let manifest = Manifest::for_options(options, registry)?;
+    let manifest = Manifest::for_options(&*io, options, registry)?;
     manifest::replace_file(&*io, dir, CREATING, manifest.encode()?.as_bytes())?;
-    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        io.sync_dir(parent).map_err(|e| Error::io(format_args!("sync {}", parent.display()), e))?;
-    }
     let placement = match manifest.placement_kind()? {
         PlacementKind::Hash => Placement::hash(manifest.partitions),
         PlacementKind::Range => Placement::range(manifest.partitions, options.sample.clone()),
     };
     for index in 0..manifest.engine_dirs.len() {
-        let path = manifest.engine_dir(dir, index);
-        let refused = |e| Error::io(format_args!("create {}", path.display()), e);
-        io.create_dir_all(&path).map_err(refused)?;
-        if let Some(parent) = path.parent() {
-            io.sync_dir(parent).map_err(refused)?;
-        }
+        create_dir(&*io, &manifest.engine_dir(dir, index))?;
     }
     let store = Opening::new(Arc::clone(&io), dir, manifest, options, registry)?.finish(owner, Some(placement))?;
     let refused = |e| Error::io(format_args!("create {}", dir.join(MANIFEST).display()), e);
@@ -147,7 +155,11 @@ impl<'a> Opening<'a> {
         let engines = self.engines()?;
         let engine_can = (self.kind.capabilities)();
         let intents = match partitioning {
-            Partitioning::Hard => Some(Intents::recover(Arc::clone(&self.io), &self.dir.join(INTENT_DIR), &engines)?),
+            Partitioning::Hard => {
+                let mut journal = JournalOptions::default();
+                journal.segment_bytes = self.options.journal_segment_bytes.unwrap_or(journal.segment_bytes);
+                Some(Intents::recover(Arc::clone(&self.io), &self.dir.join(INTENT_DIR), journal, &engines)?)
+            }
             _ => None,
         };
         let lanes = match partitioning {
@@ -190,7 +202,8 @@ impl<'a> Opening<'a> {
         let path = self.dir.join(PLACEMENT_DIR);
         let mut last = None;
         let partitions = self.manifest.partitions;
-        let options = JournalOptions { segment_bytes: 1 << 20, ..JournalOptions::default() };
+        let segment_bytes = self.options.journal_segment_bytes.unwrap_or(PLACEMENT_SEGMENT_BYTES);
+        let options = JournalOptions { segment_bytes, ..JournalOptions::default() };
         let journal = Journal::open(Arc::clone(&self.io), &path, options, &mut |lsn, record| {
             let placement = Placement::decode(record, partitions).map_err(|e| match e.kind() {
                 ErrorKind::Unsupported => e,
@@ -224,7 +237,11 @@ impl<'a> Opening<'a> {
             }
             (self.kind.open)(&options)
         };
-        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count);
+        // A file system that was given may be a simulated one, whose history must follow from its seed alone.
+        let workers = match self.options.io {
+            Some(_) => 1,
+            None => std::thread::available_parallelism().map_or(1, usize::from).min(count),
+        };
         let next = std::sync::atomic::AtomicUsize::new(0);
         let mut opened: Vec<(usize, Result<Arc<dyn Engine>>)> = std::thread::scope(|scope| {
             let handles: Vec<_> = (0..workers)
@@ -263,7 +280,7 @@ fn store_capabilities(engine: Capabilities, partitioning: Partitioning) -> Capab
 
 impl Manifest {
     /// What a new store with these options would have.
-    fn for_options(options: &Options, registry: &Registry) -> Result<Self> {
+    fn for_options(io: &dyn Io, options: &Options, registry: &Registry) -> Result<Self> {
         let engine = options.engine.as_deref().ok_or_else(|| {
             let names: Vec<_> = registry.iter().map(|kind| kind.name).collect();
             Error::invalid(format!("a new store needs an engine: one of {}", names.join(", ")))
@@ -286,7 +303,7 @@ impl Manifest {
                 "the engine {engine} keeps no order of keys: range placement needs one"
             )));
         }
-        let store_id = format!("{:016x}", RandomState::new().build_hasher().finish());
+        let store_id = format!("{:016x}", io.random_u64());
         let instances = if partitioning == Partitioning::Hard { partitions } else { 1 };
         let engine_dirs = (0..instances as usize)
             .map(|index| match &options.dirs[..] {

@@ -95,6 +95,7 @@ pub struct Options {
     pub(crate) value_bytes: Option<u32>,
     pub(crate) must_exist: bool,
     pub(crate) must_be_new: bool,
+    pub(crate) journal_segment_bytes: Option<u64>,
     pub(crate) io: Option<Arc<dyn Io>>,
 }
 
@@ -169,6 +170,13 @@ impl Options {
     /// `true`: a store that exists is an error.
     pub fn create_new(mut self, create_new: bool) -> Self {
         self.must_be_new = create_new;
+        self
+    }
+
+    /// The size of a segment of the store's own journals, in bytes (a multiple of 4,096); unset: 16 MiB for atomic batches. Twice
+    /// that many bytes of batches make the store sync its partitions and let go of them, which bounds the work of an opening.
+    pub fn journal_segment_bytes(mut self, bytes: u64) -> Self {
+        self.journal_segment_bytes = Some(bytes);
         self
     }
 

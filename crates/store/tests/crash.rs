@@ -1,0 +1,345 @@
+//! Crashes of a whole store on a simulated disk: creation, manifest, placement, intents, slices, recovery itself, each cut at
+//! every write and sync, with any subset of what was not synced lost or torn.
+//!
+//! The first campaign overwrites and deletes, every single write at `Sync`: what is found after a crash must be exactly what had
+//! been acknowledged, or that and all of the one operation in flight. The second mixes `Os` writes in and writes every key once:
+//! batches are whole or absent, and a `Sync` keeps everything that came before it in its partitions.
+
+mod common;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use biombo_base::io::Io;
+use biombo_base::io::sim::{Campaign, Crash, Fault, FaultKind, Random, SimIo};
+use biombo_engine::{Batch, Durability, ErrorKind};
+use biombo_store::{Options, Range, Store};
+
+const DIR: &str = "db";
+const PARTITIONS: u32 = 3;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn open(io: &SimIo, sync_apart: bool) -> biombo_engine::Result<Store> {
+    open_on(Arc::new(io.clone()), sync_apart)
+}
+
+fn open_on(io: Arc<dyn Io>, sync_apart: bool) -> biombo_engine::Result<Store> {
+    Options::new()
+        .engine("simulated")
+        .partitions(PARTITIONS)
+        .journal_segment_bytes(16 << 10)
+        .io(Arc::clone(&io))
+        .open(Path::new(DIR), &common::registry(io, sync_apart))
+}
+
+fn contents(store: &Store) -> Model {
+    let mut scan = store.scan(Range::all()).expect("scan");
+    let mut model = Model::new();
+    while let Some((key, value)) = scan.next().expect("scan") {
+        model.insert(key.to_vec(), value.to_vec());
+    }
+    model
+}
+
+/// One acknowledged operation: the state after it, and the events after which it was acknowledged.
+struct Step {
+    acknowledged_at: usize,
+    after: Model,
+}
+
+/// A random history on a new disk. Returns the states, the first of them the empty one of the finished creation.
+fn history(io: &SimIo, random: &mut Random, sync_apart: bool) -> Vec<Step> {
+    let mut store = open(io, sync_apart).expect("create");
+    let mut model = Model::new();
+    let mut steps = vec![Step { acknowledged_at: io.event_count(), after: model.clone() }];
+    for step in 0..24u32 {
+        let value = |random: &mut Random| {
+            let mut value = vec![b'.'; random.below(1500) as usize];
+            value.extend_from_slice(format!("{step}").as_bytes());
+            value
+        };
+        let key = |random: &mut Random| vec![0, b'a' + random.below(20) as u8][random.below(2) as usize..].to_vec();
+        match random.below(12) {
+            0..4 => {
+                let (key, value) = (key(random), value(random));
+                store.put_with(&key, &value, Durability::Sync).expect("put");
+                model.insert(key, value);
+            }
+            4 => {
+                let key = key(random);
+                store.delete_with(&key, Durability::Sync).expect("delete");
+                model.remove(&key);
+            }
+            5 => {
+                let (a, b) = (key(random), key(random));
+                let (from, to) = if a < b { (a, b) } else { (b, a) };
+                let mut batch = Batch::new();
+                batch.delete_range(&from, Some(&to));
+                store.write_with(&batch, Durability::Sync).expect("delete range");
+                model.retain(|key, _| !(from <= *key && *key < to));
+            }
+            6..10 => {
+                let mut batch = Batch::new();
+                for _ in 0..1 + random.below(6) {
+                    let (key, value) = (key(random), value(random));
+                    if random.below(4) == 0 {
+                        batch.delete(&key);
+                        model.remove(&key);
+                    } else {
+                        batch.put(&key, &value);
+                        model.insert(key, value);
+                    }
+                }
+                // A batch within one partition needs no intent: it is as durable as it asks.
+                let owners: HashSet<_> = batch
+                    .iter()
+                    .map(|op| match op {
+                        biombo_engine::Op::Put { key, .. } | biombo_engine::Op::Delete { key } => {
+                            store.placement().owner(key)
+                        }
+                        biombo_engine::Op::DeleteRange { .. } => unreachable!("none in here"),
+                    })
+                    .collect();
+                let os = owners.len() > 1 && sync_apart && random.below(2) == 0;
+                store.write_with(&batch, if os { Durability::Os } else { Durability::Sync }).expect("batch");
+            }
+            10 => store.flush().expect("flush"),
+            _ => {
+                drop(store);
+                store = open(io, sync_apart).expect("reopen");
+            }
+        }
+        assert_eq!(contents(&store), model, "without a crash");
+        steps.push(Step { acknowledged_at: io.event_count(), after: model.clone() });
+    }
+    steps
+}
+
+/// Open what a crash left and compare; then use it, so that a recovery which leaves something half done shows.
+fn check(image: &SimIo, allowed: &[&Model], sync_apart: bool, what: &str) {
+    let store = open(image, sync_apart).unwrap_or_else(|e| panic!("{what}: does not open: {e}"));
+    let found = contents(&store);
+    assert!(allowed.contains(&&found), "{what}: found {:?}\nallowed {allowed:?}", found);
+    let mut batch = Batch::new();
+    (b'a'..b'g').for_each(|key| {
+        batch.put(&[key], b"after the crash");
+    });
+    store.write_with(&batch, Durability::Sync).unwrap_or_else(|e| panic!("{what}: not writable: {e}"));
+    let expected = contents(&store);
+    drop(store);
+    let store = open(image, sync_apart).unwrap_or_else(|e| panic!("{what}: does not open again: {e}"));
+    assert_eq!(contents(&store), expected, "{what}: after another write and opening");
+}
+
+fn run(campaign: &mut Campaign, seed: u64) {
+    let mut random = Random(seed);
+    let sync_apart = random.below(3) != 0;
+    let io = SimIo::new(seed);
+    let steps = history(&io, &mut random, sync_apart);
+    let mut points = io.crash_points();
+    // The same image is another state where more had been acknowledged.
+    let mut seen = HashSet::new();
+    loop {
+        let cut = points.cut();
+        let acknowledged = steps.partition_point(|step| step.acknowledged_at <= cut);
+        let empty = Model::new();
+        let before = acknowledged.checked_sub(1).map_or(&empty, |last| &steps[last].after);
+        let in_flight = steps.get(acknowledged).map_or(before, |step| &step.after);
+        let allowed = [before, in_flight];
+        let crashes = [
+            Crash::Kill,
+            Crash::Nothing,
+            Crash::Everything,
+            Crash::Random(random.next()),
+            Crash::Random(random.next()),
+        ];
+        for crash in crashes {
+            let image = points.image(crash);
+            let what = format!("seed {seed}, cut {cut} ({}), {crash:?}", points.label());
+            campaign.count(points.label(), &image);
+            if !seen.insert((image.image_hash(), acknowledged)) {
+                continue;
+            }
+            // Now and then the recovery is cut too.
+            if random.below(16) == 0 {
+                let again = points.image(crash);
+                drop(open(&again, sync_apart).unwrap_or_else(|e| panic!("{what}: does not open: {e}")));
+                let second = random.below(again.event_count() as u64 + 1) as usize;
+                let image = again.crash(second, Crash::Random(random.next()));
+                campaign.count("recovery", &image);
+                check(&image, &allowed, sync_apart, &format!("{what}, cut again at {second} of its recovery"));
+            }
+            check(&image, &allowed, sync_apart, &what);
+        }
+        if !points.advance() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn whatever_a_crash_cuts_acknowledged_writes_stay_and_batches_are_whole() {
+    let mut campaign = Campaign::from_env("store");
+    while let Some(seed) = campaign.next_seed() {
+        run(&mut campaign, seed);
+    }
+    println!("{campaign}");
+    for step in [
+        "write CREATING.tmp",
+        "sync CREATING.tmp",
+        "rename CREATING.tmp -> CREATING",
+        "rename CREATING -> MANIFEST",
+        "sync_dir db",
+        "sync_dir intents",
+        "sync_dir placement",
+        "recovery",
+    ] {
+        assert!(campaign.labels().contains_key(step), "no crash at `{step}`: {campaign}");
+    }
+}
+
+#[test]
+fn mixed_durability_keeps_batches_whole_and_what_came_before_a_sync() {
+    let mut campaign = Campaign::from_env("store, mixed durability");
+    while let Some(seed) = campaign.next_seed() {
+        mixed(&mut campaign, seed);
+    }
+    println!("{campaign}");
+}
+
+/// One write of unique keys.
+struct Write {
+    keys: Vec<Vec<u8>>,
+    partitions: Vec<u16>,
+    acknowledged_at: usize,
+    sync: bool,
+}
+
+fn mixed(campaign: &mut Campaign, seed: u64) {
+    let mut random = Random(seed ^ 0xb10b0);
+    let io = SimIo::new(seed);
+    let store = open(&io, true).expect("create");
+    let mut writes: Vec<Write> = Vec::new();
+    for number in 0..30 {
+        let count = if random.below(2) == 0 { 1 } else { 2 + random.below(4) };
+        let keys: Vec<_> = (0..count).map(|i| format!("{number}/{i}").into_bytes()).collect();
+        let sync = random.below(2) == 0;
+        let durability = if sync { Durability::Sync } else { Durability::Os };
+        let mut batch = Batch::new();
+        keys.iter().for_each(|key| {
+            batch.put(key, b"x");
+        });
+        store.write_with(&batch, durability).expect("write");
+        let partitions = keys.iter().map(|key| store.placement().owner(key).0).collect();
+        writes.push(Write { keys, partitions, acknowledged_at: io.event_count(), sync });
+        if random.below(10) == 0 {
+            store.flush().expect("flush");
+            writes.iter_mut().for_each(|write| write.sync = true);
+            let now = io.event_count();
+            writes.iter_mut().for_each(|write| write.acknowledged_at = write.acknowledged_at.max(now));
+        }
+    }
+    let mut points = io.crash_points();
+    let mut seen = HashSet::new();
+    loop {
+        let acknowledged = writes.partition_point(|write| write.acknowledged_at <= points.cut());
+        for crash in [Crash::Kill, Crash::Nothing, Crash::Random(random.next()), Crash::Random(random.next())] {
+            let image = points.image(crash);
+            campaign.count(points.label(), &image);
+            if !seen.insert((image.image_hash(), acknowledged, crash == Crash::Kill)) {
+                continue;
+            }
+            let what = format!("seed {seed}, cut {} ({}), {crash:?}", points.cut(), points.label());
+            let found = contents(&open(&image, true).unwrap_or_else(|e| panic!("{what}: does not open: {e}")));
+            let mut synced = [false; PARTITIONS as usize];
+            for write in writes.iter().rev() {
+                let there = write.keys.iter().filter(|key| found.contains_key(*key)).count();
+                assert!(there == 0 || there == write.keys.len(), "{what}: half a batch of {:?}", write.keys);
+                let acknowledged = write.acknowledged_at <= points.cut();
+                if acknowledged && write.sync {
+                    write.partitions.iter().for_each(|p| synced[usize::from(*p)] = true);
+                }
+                let must =
+                    (acknowledged && crash == Crash::Kill) || write.partitions.iter().any(|p| synced[usize::from(*p)]);
+                assert!(!must || there > 0, "{what}: {:?} is lost", write.keys);
+            }
+        }
+        if !points.advance() {
+            return;
+        }
+    }
+}
+
+/// Every operation of the disk fails once, each way: what was acknowledged stays, and the store says what is wrong.
+#[test]
+fn no_failing_operation_of_the_disk_loses_what_was_acknowledged() {
+    let labels = {
+        let io = SimIo::new(7);
+        fill(&io).0.expect("no fault");
+        io.labels()
+    };
+    let total = labels.len();
+    let mut struck = 0;
+    for number in 0..total {
+        for kind in [FaultKind::Eio, FaultKind::Enospc, FaultKind::Short(600)] {
+            let io = SimIo::new(7);
+            io.inject(Fault::at(number, kind));
+            let (outcome, acknowledged) = fill(&io);
+            io.clear_faults();
+            if let Err(error) = outcome {
+                struck += 1;
+                assert!(
+                    matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::Poisoned),
+                    "event {number}, {kind:?}: {error}"
+                );
+            }
+            // The process goes on to die; the machine may go down with it.
+            for crash in [Crash::Kill, Crash::Nothing] {
+                let image = io.crash(io.event_count(), crash);
+                let what = format!("event {number} ({}), {kind:?}, {crash:?}", labels[number]);
+                let found = contents(&open(&image, true).unwrap_or_else(|e| panic!("{what}: does not open: {e}")));
+                for key in &acknowledged {
+                    assert!(found.contains_key(key), "{what}: {} is lost", key.escape_ascii());
+                }
+            }
+        }
+    }
+    assert!(struck > total, "{struck} faults of {total} events in three ways reached the caller");
+}
+
+/// A short history that stops at the first error; returns it and the acknowledged keys.
+fn fill(io: &SimIo) -> (biombo_engine::Result<()>, Vec<Vec<u8>>) {
+    let mut acknowledged = Vec::new();
+    let outcome = (|| {
+        let store = open(io, true)?;
+        for number in 0..12 {
+            let keys: Vec<_> = (0..1 + number % 3).map(|i| format!("{number}/{i}").into_bytes()).collect();
+            let mut batch = Batch::new();
+            keys.iter().for_each(|key| {
+                batch.put(key, &[b'x'; 700]);
+            });
+            store.write_with(&batch, Durability::Sync)?;
+            acknowledged.extend(keys);
+            if number == 7 {
+                store.flush()?;
+            }
+        }
+        store.close()
+    })();
+    (outcome, acknowledged)
+}
+
+/// The checker must be able to fail: a disk that ignores syncs loses acknowledged writes, and the check says so.
+#[test]
+fn the_campaign_catches_a_disk_that_ignores_syncs() {
+    let io = SimIo::new(1);
+    let deaf: Arc<dyn Io> = Arc::new(common::Deaf(Arc::new(io.clone())));
+    let store = open_on(deaf, true).expect("create");
+    store.put_with(b"acknowledged", b"x", Durability::Sync).expect("put");
+    let expected = contents(&store);
+    let image = io.crash(io.event_count(), Crash::Nothing);
+    let caught = std::panic::catch_unwind(|| check(&image, &[&expected], true, "on a deaf disk"));
+    assert!(caught.is_err(), "a store on a disk that ignores syncs passed the check");
+}
