@@ -46,7 +46,8 @@ impl Subject {
         Self::new(kind.name, (kind.capabilities)(), move |dir| open(&OpenOptions::new(dir)))
     }
 
-    /// The same with another budget for each random check.
+    /// The same with another budget for each random check. Below half a second it is a small one: for many subjects of one
+    /// kind, the costliest value is left out too.
     pub fn with_budget(self, budget: Duration) -> Self {
         Self { budget, ..self }
     }
@@ -60,6 +61,11 @@ impl Subject {
     pub fn campaign(&self) -> Duration {
         let seconds = std::env::var("BIOMBO_CAMPAIGN_SECONDS").ok().and_then(|text| text.parse::<f64>().ok());
         seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(self.budget)
+    }
+
+    /// Whether only what is cheap should be done.
+    pub fn has_small_budget(&self) -> bool {
+        self.campaign() < Duration::from_millis(500)
     }
 
     /// A new instance in an empty temporary directory.
