@@ -17,13 +17,13 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use biombo_base::io::{Io, Lock, OpenMode};
+use biombo_base::io::{Io, Lock};
 use biombo_base::{Error, ErrorKind, Result};
 
 use crate::format::{BATCH_BYTES_MAX, payload_bytes, payload_crc};
 use crate::group::Group;
 use crate::names::{Name, lock_path};
-use crate::recovery::{Listing, Replay, recover};
+use crate::recovery::{Listing, Replay, recover, settle};
 use crate::segments::{Failure, Segments};
 use crate::writer::Writer;
 use crate::{Durability, JournalOptions, JournalStats, Lsn};
@@ -69,7 +69,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Journal {
     /// Open the journal in `dir`, or create it, and hand every record of every whole batch to `replay`, in order; all of
-    /// them are durable by then. An error of `replay` ends the opening and is returned.
+    /// them are durable when it returns. An error of `replay` ends the opening and is returned.
     ///
     /// `Busy` when somebody else has it open, `Corruption` when acknowledged records are damaged, `Unsupported` when a newer
     /// version wrote it, `Invalid` for options that cannot be. Time and reads are proportional to the journal's size.
@@ -89,17 +89,13 @@ impl Journal {
             return Err(Error::new(ErrorKind::Busy, what));
         };
         let listing = Listing::read(&*io, dir)?;
-        // What a killed process had written may be seen here and still be lost: the last segment, and its name. The ones
-        // before were durable before it was made.
-        if let Some(&last) = listing.segments.last() {
-            let path = Name::Segment(last).path(dir);
-            let mode = OpenMode { write: true, ..OpenMode::READ };
-            io.open(&path, mode).and_then(|file| file.sync()).map_err(|e| failed("sync", e))?;
+        let recovered = recover(&*io, dir, &listing.segments, replay)?;
+        if let Some(last) = listing.segments.last() {
+            settle(&*io, &Name::Segment(*last).path(dir), &recovered)?;
             io.sync_dir(dir).map_err(|e| failed("sync", e))?;
         } else if let Some(parent) = dir.parent() {
             io.sync_dir(parent).map_err(|e| failed("create", e))?;
         }
-        let recovered = recover(&*io, dir, &listing.segments, replay)?;
         let recovered_end = (!recovered.segments.is_empty()).then_some(recovered.last_end);
         let segments = Segments::new(io, dir.to_owned(), options, &listing, recovered.segments)?;
         Ok(Self {

@@ -42,6 +42,18 @@ pub(crate) enum Failure {
     Fatal(Error),
 }
 
+impl Failure {
+    /// An error after which the disk's content is unknown. `Full` would say that nothing was changed, so it is not kept.
+    pub fn fatal(error: Error) -> Self {
+        Self::Fatal(unknown(error))
+    }
+}
+
+/// See [`Failure::fatal`].
+pub(crate) fn unknown(error: Error) -> Error {
+    if error.kind() == ErrorKind::Full { Error::new(ErrorKind::Io, error.to_string()) } else { error }
+}
+
 impl Segments {
     /// With what opening found. Left-overs of unfinished work are removed.
     pub fn new(
@@ -107,7 +119,7 @@ impl Segments {
         self.io
             .rename(&from, &to)
             .and_then(|()| self.io.sync_dir(&self.dir))
-            .map_err(|e| Failure::Fatal(Error::io(format_args!("name {}", to.display()), e)))?;
+            .map_err(|e| Failure::fatal(Error::io(format_args!("name {}", to.display()), e)))?;
         if recycled.is_some() {
             self.free.pop();
         }
@@ -127,7 +139,7 @@ impl Segments {
         let file = self.io.open(path, mode).map_err(|e| failed("create", e))?;
         file.allocate(header.capacity_bytes).map_err(|e| failed("reserve the room of", e))?;
         file.write_at(&header.encode(), 0).map_err(|e| failed("write the header of", e))?;
-        file.sync().map_err(|e| Failure::Fatal(Error::io(format_args!("sync {}", path.display()), e)))?;
+        file.sync().map_err(|e| Failure::fatal(Error::io(format_args!("sync {}", path.display()), e)))?;
         Ok(file)
     }
 
@@ -162,7 +174,7 @@ impl Segments {
             };
             dropped
                 .and_then(|()| self.io.sync_dir(&self.dir))
-                .map_err(|e| Failure::Fatal(Error::io(format_args!("drop {}", path.display()), e)))?;
+                .map_err(|e| Failure::fatal(Error::io(format_args!("drop {}", path.display()), e)))?;
             self.used.pop_front();
             if recycle {
                 self.free.push(first.number);

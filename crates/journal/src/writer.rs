@@ -13,7 +13,7 @@ use biombo_base::io::File;
 
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::group::Group;
-use crate::segments::{Failure, Segments};
+use crate::segments::{Failure, Segments, unknown};
 use crate::{Lsn, Mode};
 
 struct Active {
@@ -62,7 +62,7 @@ impl Writer {
                 let room = self.room();
                 count = group.frames.partition_point(|frame| self.padded(frame.end()) <= room).max(1);
             }
-            self.write_front(group, count).map_err(Failure::Fatal)?;
+            self.write_front(group, count).map_err(Failure::fatal)?;
         }
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Writer {
     pub fn sync(&mut self) -> Result<(), Error> {
         if self.durable_lsn < self.written_lsn {
             let active = self.active.as_ref().expect("invariant: something was written");
-            active.file.sync().map_err(|e| Error::io("sync the journal", e))?;
+            active.file.sync().map_err(|e| unknown(Error::io("sync the journal", e)))?;
             self.syncs += 1;
             self.durable_lsn = self.written_lsn;
         }
@@ -125,7 +125,7 @@ impl Writer {
     }
 
     fn roll(&mut self, base_lsn: Lsn, frame_bytes: usize, segments: &Mutex<Segments>) -> Result<(), Failure> {
-        self.sync().map_err(Failure::Fatal)?;
+        self.sync().map_err(Failure::fatal)?;
         let mut segments = segments.lock().unwrap_or_else(PoisonError::into_inner);
         let (header, file) = segments.make(base_lsn, frame_bytes)?;
         if let Some(end) = self.recovered_end.take() {

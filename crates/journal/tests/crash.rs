@@ -100,33 +100,45 @@ impl History {
     }
 }
 
+/// What the journal does to its disk: each must have been cut.
+const STEPS: [&str; 16] = [
+    "mkdir journal",
+    "create #.new",
+    "allocate #.new",
+    "write #.new",
+    "sync #.new",
+    "rename #.new -> #.seg",
+    "sync_dir journal",
+    "write #.seg",
+    "sync #.seg",
+    "rename #.seg -> #.free",
+    "write #.free",
+    "sync #.free",
+    "rename #.free -> #.seg",
+    "remove #.seg",
+    "set_len #.seg",
+    "end",
+];
+
 #[test]
 fn nothing_acknowledged_is_lost_and_no_batch_is_halved_by_a_crash_at_any_event() {
     let mut reached = Campaign::from_env("journal");
-    let result = campaign(&mut reached, Bench::new);
-    println!("{reached}");
-    result.unwrap();
-    for step in [
-        "create #.new",
-        "allocate #.new",
-        "write #.new",
-        "sync #.new",
-        "rename #.new -> #.seg",
-        "sync_dir journal",
-        "write #.seg",
-        "sync #.seg",
-        "rename #.seg -> #.free",
-        "write #.free",
-        "sync #.free",
-        "rename #.free -> #.seg",
-        "remove #.seg",
-        "set_len #.seg",
-        "mkdir journal",
-        "end",
-    ] {
-        assert!(reached.labels().contains_key(step), "the campaign never cut at `{step}`");
+    loop {
+        let result = campaign(&mut reached, Bench::new);
+        if let Err(broken) = result {
+            panic!("{broken}\n{reached}");
+        }
+        // On a busy machine the first slice of time may not come to every step.
+        let missing: Vec<_> = STEPS.iter().filter(|step| !reached.labels().contains_key(**step)).collect();
+        if missing.is_empty() && reached.distinct_images() >= 1000 {
+            break;
+        }
+        assert!(
+            reached.extend(Duration::from_secs(5)) < Duration::from_secs(60),
+            "never cut at {missing:?}: {reached}"
+        );
     }
-    assert!(reached.distinct_images() >= 1000, "{} distinct images", reached.distinct_images());
+    println!("{reached}");
 }
 
 /// A disk that says yes to syncs and does nothing.

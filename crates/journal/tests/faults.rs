@@ -47,8 +47,9 @@ fn work(sim: &SimIo, options: &JournalOptions, model: &mut Model, random: &mut R
             }
         }
         if i == 9 {
-            model.trimmed_now(0, model.next() - 1);
-            if let Err(e) = journal.trim(Lsn(model.next() - 1)) {
+            let before = model.next().saturating_sub(3).max(1);
+            model.trimmed_now(0, before);
+            if let Err(e) = journal.trim(Lsn(before)) {
                 assert_eq!(journal.sync().unwrap_err().kind(), ErrorKind::Poisoned);
                 return Some(e.kind());
             }

@@ -13,6 +13,7 @@ use super::SimIo;
 pub struct Campaign {
     name: String,
     end: Instant,
+    extended: Duration,
     first_seed: u64,
     seeds: u64,
     states: u64,
@@ -36,6 +37,7 @@ impl Campaign {
         Self {
             name: name.to_owned(),
             end: Instant::now() + time,
+            extended: Duration::ZERO,
             first_seed: seed,
             seeds: 0,
             states: 0,
@@ -51,6 +53,14 @@ impl Campaign {
         }
         self.seeds += 1;
         Some(self.first_seed + self.seeds - 1)
+    }
+
+    /// Give it `more` time from now on, because it has not come to something yet. Returns how often that was done, as the
+    /// time together.
+    pub fn extend(&mut self, more: Duration) -> Duration {
+        self.end = Instant::now() + more;
+        self.extended += more;
+        self.extended
     }
 
     /// Whether the time is over.
