@@ -201,3 +201,41 @@ pub fn split_records(payload: &[u8], record_count: u32) -> Option<impl Iterator<
         Some(record)
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_passes_only_under_the_id_of_its_segment_and_with_every_bit_as_it_was() {
+        let header = FrameHeader {
+            flags: FLAG_LAST_OF_WRITE,
+            payload_crc: payload_crc(&[b"ab", b""]),
+            payload_bytes: payload_bytes(&[b"ab", b""]) as u32,
+            record_count: 2,
+            first_lsn: Lsn(7),
+            durable_lsn: Lsn(5),
+        };
+        let mut bytes = [0; FRAME_HEADER_BYTES];
+        header.encode(11, &mut bytes);
+        assert_eq!(FrameHeader::decode(11, &bytes), Some(header));
+        assert_eq!(FrameHeader::decode(12, &bytes), None, "a former life of the file");
+        for bit in 0..8 * FRAME_HEADER_BYTES {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(FrameHeader::decode(11, &flipped), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_payload_splits_into_its_records_or_not_at_all() {
+        let payload = [2, 0, 0, 0, b'a', b'b', 0, 0, 0, 0];
+        assert_eq!(crc32c(&payload), payload_crc(&[b"ab", b""]));
+        let records: Vec<_> = split_records(&payload, 2).unwrap().collect();
+        assert_eq!(records, [&b"ab"[..], &b""[..]]);
+        for wrong in [0, 1, 3, u32::MAX] {
+            assert!(split_records(&payload, wrong).is_none(), "{wrong} records");
+        }
+        assert!(split_records(&payload[..9], 2).is_none());
+    }
+}

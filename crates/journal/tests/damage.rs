@@ -1,4 +1,5 @@
 //! Bits that flip at rest: damage is reported, and never comes back as data.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod common;
 

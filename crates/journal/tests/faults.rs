@@ -1,4 +1,5 @@
 //! Disks that refuse: EIO, ENOSPC, half written and failed syncs, at every event of a workload.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Any sequence of appends, batches, syncs, trims and reopens gives back what was appended.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod common;
 
