@@ -1,10 +1,12 @@
-//! What the adapters of C libraries share: strings across the border, and the status messages of LevelDB's family.
+//! What the adapters of C libraries share: bytes and strings across the border.
 
-use std::ffi::{CStr, CString, OsStr, c_char, c_void};
+#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
+use std::ffi::{CStr, c_void};
+use std::ffi::{CString, c_char};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use biombo_base::{Error, ErrorKind, Result};
+use biombo_base::{Error, Result};
 
 /// A path as the library wants it.
 pub(crate) fn path(path: &Path) -> Result<CString> {
@@ -28,6 +30,7 @@ pub(crate) unsafe fn bytes<'a>(ptr: *const c_char, len: usize) -> &'a [u8] {
 ///
 /// # Safety
 /// `ptr` must be null or a zero-terminated string that `free` may free and nobody else will.
+#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
 pub(crate) unsafe fn take_string(ptr: *mut c_char, free: unsafe extern "C" fn(*mut c_void)) -> Option<String> {
     if ptr.is_null() {
         return None;
@@ -37,65 +40,5 @@ pub(crate) unsafe fn take_string(ptr: *mut c_char, free: unsafe extern "C" fn(*m
         let text = CStr::from_ptr(ptr).to_string_lossy().into_owned();
         free(ptr.cast());
         Some(text)
-    }
-}
-
-/// The error behind a status message of LevelDB or RocksDB while `doing` something in `dir`.
-pub(crate) fn status_error(message: &str, doing: &str, dir: &Path) -> Error {
-    let line = message.replace('\n', " ");
-    let text = format!("cannot {doing} in {}: {line}", dir.display());
-    if line.contains("No space left on device") || line.contains("Disk quota exceeded") {
-        return Error::new(ErrorKind::Full, format!("{text}; free room and open the store again"));
-    }
-    if line.starts_with("Corruption") {
-        let (file, offset) = place(&line).unwrap_or_else(|| (dir.to_owned(), 0));
-        return Error::corruption(file, offset, line);
-    }
-    if line.starts_with("Invalid argument") {
-        return Error::invalid(text);
-    }
-    if line.starts_with("Not implemented") {
-        return Error::unsupported(text);
-    }
-    if line.contains("lock") && (line.contains("already held") || line.contains("temporarily unavailable")) {
-        return Error::new(ErrorKind::Busy, format!("{text}; another process has it open"));
-    }
-    Error::new(ErrorKind::Io, text)
-}
-
-/// The file that a message names, and the offset if it says one: `... in /dir/000009.sst offset 12 size 4096`.
-fn place(message: &str) -> Option<(PathBuf, u64)> {
-    let words: Vec<&str> = message.split_whitespace().collect();
-    let is_file = |word: &str| {
-        let name = Path::new(word).file_name().map(OsStr::to_string_lossy);
-        name.is_some_and(|name| {
-            name.starts_with("MANIFEST-")
-                || name == "CURRENT"
-                || [".sst", ".ldb", ".log"].iter().any(|suffix| name.ends_with(suffix))
-        })
-    };
-    let trim = |word: &str| word.trim_end_matches([':', ',', ';', '.', ')']).trim_start_matches('(').to_owned();
-    let at = words.iter().position(|word| word.contains('/') && is_file(&trim(word)))?;
-    let offset = words[at..].windows(2).find(|pair| pair[0] == "offset").and_then(|pair| trim(pair[1]).parse().ok());
-    Some((PathBuf::from(trim(words[at])), offset.unwrap_or(0)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_corruption_names_the_file_and_the_offset_of_the_message() {
-        let message = "Corruption: block checksum mismatch: stored = 1, computed = 2, type = 4  in /d/000009.sst offset 12 size 40";
-        let error = status_error(message, "read", Path::new("/d"));
-        assert_eq!(error.place(), Some((Path::new("/d/000009.sst"), 12)));
-    }
-
-    #[test]
-    fn a_full_disk_and_a_held_lock_have_their_kinds() {
-        let full = status_error("IO error: /d/000003.log: No space left on device", "write", Path::new("/d"));
-        assert_eq!(full.kind(), ErrorKind::Full);
-        let busy = status_error("IO error: lock /d/LOCK: already held by process", "open", Path::new("/d"));
-        assert_eq!(busy.kind(), ErrorKind::Busy);
     }
 }

@@ -219,7 +219,7 @@ fn call<T>(doing: &str, dir: &Path, f: impl FnOnce(*mut *mut c_char) -> T) -> Re
     // SAFETY: (FC4) null, or a string that the library allocated for us.
     match unsafe { c::take_string(message, ffi::leveldb_free) } {
         None => Ok(result),
-        Some(message) => Err(c::status_error(&message, doing, dir)),
+        Some(message) => Err(crate::status::status_error(&message, doing, dir)),
     }
 }
 
@@ -364,8 +364,8 @@ impl LevelDb {
         let settings = Settings::new(&OpenOptions { cache_bytes: 32 << 20, ..OpenOptions::new(dest) });
         let copy = Handle::open(dest, &settings, true, true)?;
         let (write_os, uncached) = (WriteOptions::new(false), ReadOptions::new(ptr::null(), false));
-        // SAFETY: (FC1) live handles.
         let write = |batch: &WriteBatch| {
+            // SAFETY: (FC1) live handles.
             call("write the checkpoint", dest, |err| unsafe { ffi::leveldb_write(copy.db, write_os.0, batch.0, err) })
         };
         let mut iter = RawIter::new(self, &uncached);

@@ -3,7 +3,13 @@
 //! Each adapter sets the options that the engine's own experts would, reports them all in its `Stats`, and declares in its
 //! `Capabilities` exactly what the library behind it gives.
 
-#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
+#[cfg(any(
+    feature = "rocksdb",
+    feature = "leveldb",
+    feature = "tkrzw-tree",
+    feature = "tkrzw-tree-zlib",
+    feature = "tkrzw-hash"
+))]
 mod c;
 #[cfg(any(feature = "rocksdb", feature = "leveldb"))]
 mod files;
@@ -14,10 +20,21 @@ pub mod leveldb;
 mod lmdb;
 #[cfg(any(feature = "rocksdb", feature = "leveldb"))]
 mod log_tail;
-#[cfg(any(feature = "rocksdb", feature = "leveldb", feature = "wiredtiger"))]
+#[cfg(any(
+    feature = "rocksdb",
+    feature = "leveldb",
+    feature = "tkrzw-tree",
+    feature = "tkrzw-tree-zlib",
+    feature = "tkrzw-hash",
+    feature = "wiredtiger"
+))]
 mod poison;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
+#[cfg(any(feature = "rocksdb", feature = "leveldb"))]
+mod status;
+#[cfg(any(feature = "tkrzw-tree", feature = "tkrzw-tree-zlib", feature = "tkrzw-hash"))]
+pub mod tkrzw;
 #[cfg(feature = "wiredtiger")]
 mod wiredtiger;
 
@@ -32,6 +49,12 @@ pub fn register(registry: &mut Registry) {
     registry.add(rocksdb::kind());
     #[cfg(feature = "leveldb")]
     registry.add(leveldb::kind());
+    #[cfg(feature = "tkrzw-tree")]
+    registry.add(tkrzw::kind(tkrzw::Flavor::Tree));
+    #[cfg(feature = "tkrzw-tree-zlib")]
+    registry.add(tkrzw::kind(tkrzw::Flavor::TreeZlib));
+    #[cfg(feature = "tkrzw-hash")]
+    registry.add(tkrzw::kind(tkrzw::Flavor::Hash));
     #[cfg(feature = "wiredtiger")]
     registry.add(wiredtiger::kind());
 }

@@ -222,7 +222,7 @@ fn call<T>(doing: &str, dir: &Path, f: impl FnOnce(*mut *mut c_char) -> T) -> Re
     // SAFETY: (FC4) null, or a string that the library allocated for us.
     match unsafe { c::take_string(message, ffi::rocksdb_free) } {
         None => Ok(result),
-        Some(message) => Err(c::status_error(&message, doing, dir)),
+        Some(message) => Err(crate::status::status_error(&message, doing, dir)),
     }
 }
 
