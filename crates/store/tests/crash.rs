@@ -282,7 +282,7 @@ fn no_failing_operation_of_the_disk_loses_what_was_acknowledged() {
     };
     let total = labels.len();
     let mut struck = 0;
-    for number in 0..total {
+    for (number, label) in labels.iter().enumerate() {
         for kind in [FaultKind::Eio, FaultKind::Enospc, FaultKind::Short(600)] {
             let io = SimIo::new(7);
             io.inject(Fault::at(number, kind));
@@ -298,7 +298,7 @@ fn no_failing_operation_of_the_disk_loses_what_was_acknowledged() {
             // The process goes on to die; the machine may go down with it.
             for crash in [Crash::Kill, Crash::Nothing] {
                 let image = io.crash(io.event_count(), crash);
-                let what = format!("event {number} ({}), {kind:?}, {crash:?}", labels[number]);
+                let what = format!("event {number} ({label}), {kind:?}, {crash:?}");
                 let found = contents(&open(&image, true).unwrap_or_else(|e| panic!("{what}: does not open: {e}")));
                 for key in &acknowledged {
                     assert!(found.contains_key(key), "{what}: {} is lost", key.escape_ascii());
