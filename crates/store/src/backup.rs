@@ -16,6 +16,8 @@ use crate::{Options, Store};
 
 const MAGIC: &[u8; 16] = b"biombo backup 1\n";
 const BLOCK_BYTES: usize = 1 << 20;
+/// Backups below this are read whole to find the boundaries of ranges.
+const SAMPLED_WHOLE_BYTES_MAX: u64 = 64 << 20;
 /// Larger than any one record: a block holds at least one.
 const BLOCK_BYTES_MAX: u64 = (1 << 30) + (1 << 20) + BLOCK_BYTES as u64;
 
@@ -242,18 +244,29 @@ impl Reader<'_> {
         Ok(block)
     }
 
-    /// Keys from all over the file, for the boundaries of range placement: the first key of each block, in key order because
-    /// a backup is. Leaves the position as it was.
+    /// Keys from all over the file, for the boundaries of range placement: all of a file of few blocks, the first of each
+    /// block of a larger one, in key order because a backup is. Leaves the position as it was.
     fn sample(&mut self) -> Result<Vec<Vec<u8>>> {
         let start = self.at;
+        let few_blocks = self.bytes < SAMPLED_WHOLE_BYTES_MAX;
         let mut keys = Vec::new();
         loop {
+            let at = self.at;
+            if few_blocks {
+                let block = self.block()?;
+                if block.is_empty() {
+                    break;
+                }
+                records(&block, &mut |key, _| keys.push(key.to_vec()))
+                    .map_err(|e| Error::corruption(self.path, at, e.message()))?;
+                continue;
+            }
             let header = self.take(12)?;
             let length = Input(&header).u64()?;
-            if length == 0 || length > BLOCK_BYTES_MAX {
+            if length == 0 {
                 break;
             }
-            let next = self.at + length;
+            let next = self.at.saturating_add(length);
             let lengths = self.take(8)?;
             let key_bytes = Input(&lengths).u32()? as usize;
             keys.push(self.take(key_bytes.min(biombo_engine::capabilities::KEY_BYTES_MAX))?);
