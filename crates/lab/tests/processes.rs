@@ -159,6 +159,17 @@ fn a_workload_that_an_engine_cannot_do_is_said_and_the_rest_is_done() {
 }
 
 #[test]
+fn the_null_engine_measures_the_driver_and_a_soft_store_and_refuses_a_hard_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = vec![Partitioning::None, Partitioning::Soft, Partitioning::Hard];
+    let plan = Plan { partitionings: all, ..plan(&["null"], dir.path()) };
+    let outcome = ycsb::run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    assert_eq!(outcome.records.iter().map(|r| r.label()).collect::<Vec<_>>(), ["null", "null soft-8"]);
+    assert!(outcome.records.iter().all(|r| r.errors == 0));
+    assert!(outcome.failures[0].1.to_string().contains("none or soft"));
+}
+
+#[test]
 fn a_worker_that_is_no_worker_is_a_clear_failure() {
     let dir = tempfile::tempdir().unwrap();
     let command = WorkerCommand { program: "/bin/true".into(), args: Vec::new(), env: Vec::new() };

@@ -77,7 +77,9 @@ impl Default for Plan {
 
 /// The most client threads and partitions of one run.
 const THREADS_MAX: u32 = 1024;
-const PARTITIONS_MAX: u32 = 1024;
+const PARTITIONS_MAX: u32 = biombo_store::PARTITIONS_MAX;
+/// The most records and operations of one run.
+const COUNT_MAX: u64 = 1_000_000_000_000;
 
 impl Plan {
     /// Where the runs' directories are made.
@@ -99,7 +101,7 @@ impl Plan {
             !self.threads.is_empty() && !self.partitionings.is_empty(),
             "name at least one layout and thread count",
         )?;
-        require(self.records >= 1, "--records must be at least 1")?;
+        require((1..=COUNT_MAX).contains(&self.records), "--records must be 1 to 10^12")?;
         require(self.repeat >= 1, "--repeat must be at least 1")?;
         require(
             self.threads.iter().all(|t| (1..=THREADS_MAX).contains(t)),
@@ -116,7 +118,7 @@ impl Plan {
                 seconds.is_finite() && seconds > 0.0 && seconds <= 1e6,
                 "--seconds must be more than 0 and at most 1000000",
             )?,
-            None => require(self.operations >= 1, "--operations must be at least 1")?,
+            None => require((1..=COUNT_MAX).contains(&self.operations), "--operations must be 1 to 10^12")?,
         }
         if let Some(rate) = self.rate {
             require(rate.is_finite() && rate > 0.0 && rate <= 1e9, "--rate must be more than 0 operations per second")?;
@@ -145,15 +147,15 @@ impl Plan {
     }
 
     /// Every run in its order: all layouts of all engines side by side, then again for the next repetition, so that a drift
-    /// of the machine meets all alike. A repetition has one seed for all.
+    /// of the machine meets all alike. A repetition has one seed for all. What is named twice is done once.
     pub fn runs(&self) -> Vec<RunSpec> {
-        let mut runs = Vec::new();
+        let mut runs: Vec<RunSpec> = Vec::new();
         for repetition in 1..=self.repeat {
             for &workload in &self.workloads {
                 for &threads in &self.threads {
                     for engine in &self.engines {
                         for (partitioning, partitions) in self.layouts() {
-                            runs.push(RunSpec {
+                            let spec = RunSpec {
                                 engine: engine.clone(),
                                 workload,
                                 distribution: self.distribution.unwrap_or(workload.distribution()),
@@ -172,7 +174,10 @@ impl Plan {
                                 seed: self.seed.wrapping_add(u64::from(repetition - 1)),
                                 repetition,
                                 dir: PathBuf::new(),
-                            });
+                            };
+                            if !runs.contains(&spec) {
+                                runs.push(spec);
+                            }
                         }
                     }
                 }
@@ -199,6 +204,13 @@ pub(crate) fn impossible(registry: &Registry, spec: &RunSpec) -> Option<Error> {
     let unordered = |what: &str| {
         Some(Error::unsupported(format!("{}: {} keeps no order of keys, {what}", spec.label(), spec.engine)))
     };
+    if spec.engine == crate::null::NAME && spec.partitioning == Partitioning::Hard {
+        return Some(Error::unsupported(format!(
+            "{}: the engine null keeps nothing, not even what a hard store notes in each partition: measure it with \
+             --partitioning none or soft",
+            spec.label()
+        )));
+    }
     if spec.workload.share(OpKind::Scan) > 0.0 && !capabilities.ordered {
         return unordered("so the workload's scans cannot be run");
     }
@@ -233,6 +245,12 @@ mod tests {
         assert_eq!(labels, [once, once].concat());
         assert!(runs[..6].iter().all(|r| r.seed == 1 && r.repetition == 1));
         assert!(runs[6..].iter().all(|r| r.seed == 2 && r.repetition == 2));
+    }
+
+    #[test]
+    fn what_is_named_twice_is_done_once() {
+        let plan = Plan { engines: vec!["null".into(), "null".into()], threads: vec![1, 2, 1], ..plan() };
+        assert_eq!(plan.runs().len(), 2 * 2 * 3);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! A run's directory: made empty, removed when the run is over, however it ends.
 //!
-//! A parent that is killed cannot remove its own; the next one that works in the same place does, when the process that
-//! the name carries is gone.
+//! A parent that is killed cannot remove its own; the next one that works in the same place does. Each holds a lock on its
+//! directory for as long as it lives, which the kernel gives up with the process (and which, unlike a process's number,
+//! means the same in every container).
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +17,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
+    _lock: File,
 }
 
 impl RunDir {
@@ -23,10 +26,19 @@ impl RunDir {
         std::fs::create_dir_all(base).map_err(|e| Error::io(format!("create {}", base.display()), e))?;
         // Run directories are named absolutely: a worker may start elsewhere.
         let base = base.canonicalize().map_err(|e| Error::io(format!("find {}", base.display()), e))?;
-        let name = format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = base.join(name);
-        std::fs::create_dir(&path).map_err(|e| Error::io(format!("create {}", path.display()), e))?;
-        Ok(Self { path })
+        loop {
+            let name = format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            let path = base.join(name);
+            match std::fs::create_dir(&path) {
+                // Another container's process of the same number has it.
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => continue,
+                created => created.map_err(|e| Error::io(format!("create {}", path.display()), e))?,
+            }
+            // Another's sweep may come between creating and locking, and win: then begin again.
+            if let Some(lock) = lock(&path).filter(|_| path.exists()) {
+                return Ok(Self { path, _lock: lock });
+            }
+        }
     }
 
     /// Where it is.
@@ -41,17 +53,18 @@ impl Drop for RunDir {
     }
 }
 
+/// The lock of the directory `path`; `None` while its owner lives.
+fn lock(path: &Path) -> Option<File> {
+    let dir = File::open(path).ok()?;
+    dir.try_lock().ok().map(|()| dir)
+}
+
 /// Remove directories under `base` that a killed process left behind.
 pub fn sweep(base: &Path) {
     let Ok(entries) = std::fs::read_dir(base) else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(owner) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok())
-        else {
-            continue;
-        };
-        let owner: u32 = owner;
-        if !Path::new(&format!("/proc/{owner}")).exists() && Path::new("/proc/self").exists() {
+        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && lock(&entry.path()).is_some() {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -67,7 +80,7 @@ mod tests {
         let dir = RunDir::create(&base.path().join("new")).unwrap();
         let path = dir.path().to_owned();
         std::fs::write(path.join("data"), b"x").unwrap();
-        let left = base.path().join("new").join(format!("{PREFIX}4294967294-0"));
+        let left = base.path().join("new").join(format!("{PREFIX}1-0"));
         let other = base.path().join("new").join("somebody's own");
         std::fs::create_dir(&left).unwrap();
         std::fs::create_dir(&other).unwrap();
