@@ -22,8 +22,12 @@ fail() {
 }
 [ -x "$biombo" ] || fail "$biombo is not there; run make build"
 
-mkdir -p "$target"
-work=$(mktemp -d "$target/demo.XXXXXX") || fail "cannot write below $target"
+# The directory carries this process's number, so that what a killed demo left can be told from one that runs.
+for left in "$target"/demo-work.*; do
+  [ -d "$left" ] && [ ! -d "/proc/${left##*.}" ] && rm -rf "$left"
+done
+work=$target/demo-work.$$
+mkdir -p "$work" || fail "cannot write below $target"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 # Ten stores of 250 MB exist one after the other; engines need up to three times the data for a moment.
@@ -48,7 +52,7 @@ else
   store=$work/packages
   lines=$(wc -l <"$work/packages.tsv")
   begin=$(date +%s%N)
-  "$biombo" load "$store" "$work/packages.tsv" --engine lmdb --partitions 8 --placement range --durability sync ||
+  "$biombo" load "$store" "$work/packages.tsv" --engine lmdb --partitions 8 --placement range --durability sync >/dev/null ||
     fail "the package records could not be loaded"
   echo "  loaded, each batch synced: $lines records in $((($(date +%s%N) - begin) / 1000000)) ms"
 

@@ -329,7 +329,7 @@ fn a_machine_that_refuses_is_named() {
                     .text()
                     .lines()
                     .filter_map(|line| line.strip_prefix("acked ")?.parse().ok())
-                    .last()
+                    .next_back()
                     .unwrap_or(0);
                 // Room again: the store opens, and has what was acknowledged.
                 let grown = Command::new("mount").args(["-o", "remount,size=200m"]).arg(&mount.0).status();

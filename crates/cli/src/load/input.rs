@@ -57,7 +57,7 @@ impl Input {
                     Ok((file, meta))
                 };
                 let (file, meta) = open(path).map_err(|e| Failure::input(path.display(), &e))?;
-                (Box::new(file), path.display().to_string(), meta.is_file().then(|| meta.len()))
+                (Box::new(file), path.display().to_string(), meta.is_file().then_some(meta.len()))
             }
             None => {
                 let stdin = std::io::stdin();
@@ -174,7 +174,10 @@ mod tests {
         }
     }
 
-    fn all(text: &[u8], step: usize) -> (Vec<(Vec<u8>, Vec<u8>)>, Option<String>, u64) {
+    type Records = Vec<(Vec<u8>, Vec<u8>)>;
+
+    /// The records of `text`, the fault that ended them, and the bytes consumed.
+    fn all(text: &[u8], step: usize) -> (Records, Option<String>, u64) {
         let mut input = Input::new(Box::new(Slow(text.to_vec(), step)), "t".into(), InputFormat::Tsv, None);
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut records = Vec::new();
