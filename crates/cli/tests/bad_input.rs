@@ -49,7 +49,9 @@ impl Table {
     }
 
     fn result(&mut self, what: &str, result: &Run, status: i32, says: &[&str]) {
-        let said = result.stderr.trim_end().replace(&self.dir.path().display().to_string(), "DIR");
+        // A bench tells its progress, `[1/20] ..` a line, on standard error too.
+        let errors: Vec<&str> = result.stderr.lines().filter(|line| !line.starts_with('[')).collect();
+        let said = errors.join("\n").replace(&self.dir.path().display().to_string(), "DIR");
         let mut fault = |why: String| self.faults.push(format!("{what}: {why}\n    exit {}: {said}", result.status));
         if result.status != status {
             fault(format!("exit status {} instead of {status}", result.status));
@@ -59,7 +61,7 @@ impl Table {
                 fault(format!("does not say `{word}`"));
             }
         }
-        let lines = result.stderr.lines().count();
+        let lines = errors.len();
         if status != 0 && lines != 1 {
             fault(format!("{lines} lines instead of one"));
         }
