@@ -1,7 +1,7 @@
 //! What a user relies on beyond the Engine contract: directories, options, read-modify-write, snapshots across partitions,
 //! copies and backups, a store that turned read-only.
 
-#[expect(dead_code, reason = "shared with the crash tests, which use all of it")]
+#[allow(dead_code, reason = "shared with the crash tests, which use all of it")]
 mod common;
 
 use std::path::Path;
