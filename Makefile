@@ -24,7 +24,11 @@ demo: setup ## build, run YCSB A and D over five engines, used directly and part
 	@scripts/demo.sh "$$CARGO_TARGET_DIR/release/biombo"
 
 test: setup ## build and run every test with all features
-	$(CARGO) test --locked --workspace --all-features --no-fail-fast
+	@rm -rf "$$CARGO_TARGET_DIR/campaigns" && mkdir -p "$$CARGO_TARGET_DIR/campaigns"
+	@BIOMBO_CAMPAIGN_REPORTS="$$CARGO_TARGET_DIR/campaigns" \
+	  $(CARGO) test --locked --workspace --all-features --no-fail-fast; status=$$?; \
+	echo 'What the campaigns reached in their slice of time (BIOMBO_CAMPAIGN_SECONDS makes it longer):'; \
+	cat "$$CARGO_TARGET_DIR"/campaigns/*.txt 2>/dev/null; exit $$status
 
 build: setup ## target/release/biombo with every engine
 	$(CARGO) build --locked --release --package biombo-cli --all-features

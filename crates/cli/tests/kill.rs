@@ -25,6 +25,16 @@ fn rounds() -> u64 {
     std::env::var("BIOMBO_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(20)
 }
 
+/// Print what was reached, and keep it where `make test` looks: a test that passes is not heard.
+fn report(line: &str) {
+    println!("{line}");
+    let Some(dir) = std::env::var_os("BIOMBO_CAMPAIGN_REPORTS") else { return };
+    let mut name = line.to_owned();
+    name.retain(|c| c.is_ascii_alphabetic());
+    name.truncate(60);
+    std::fs::write(std::path::Path::new(&dir).join(format!("kill-{name}.txt")), format!("{line}\n")).expect("a report");
+}
+
 /// Random enough for times and sizes, and the same in each run.
 struct Dice(u64);
 
@@ -109,10 +119,10 @@ fn kill_loaders(engine: &str, durability: &str, options: &str, rounds: u64) {
         acked.push(from..from + new);
         checked += check_lines(dir.path(), engine, &acked, fed);
     }
-    println!(
+    report(&format!(
         "{engine} {durability} {options}: {rounds} kills, {busy} of a loader at work; {checked} look-ups of acknowledged lines in {:.1} s",
         begin.elapsed().as_secs_f64()
-    );
+    ));
     assert!(busy * 2 >= rounds, "{engine}: only {busy} of {rounds} kills hit a loader at work: nothing is shown");
 }
 
@@ -267,10 +277,10 @@ fn kill_batch_writers(engine: &str, durability: &str, rounds: u64) {
             batches += check_batches(&dir.path().join("s"), engine, &acked);
         }
     }
-    println!(
+    report(&format!(
         "{engine} {durability}: {rounds} kills, {busy} of a writer at work; {batches} whole batches seen in {:.1} s",
         begin.elapsed().as_secs_f64()
-    );
+    ));
     assert!(busy * 2 >= rounds, "{engine}: only {busy} of {rounds} kills hit a writer at work: nothing is shown");
 }
 

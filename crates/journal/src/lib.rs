@@ -29,7 +29,7 @@
 //! # }
 //! ```
 //!
-//! Modules, from the bytes up: [`format`] (headers and frames), `names` (files), `reader` (one segment), `recovery`
+//! Modules, from the bytes up: [`mod@format`] (headers and frames), `names` (files), `reader` (one segment), `recovery`
 //! (the chain of segments), `segments` (trim and recycling), `writer` (the active segment), `group` (what is gathered for
 //! the next write), `journal` (group commit).
 #![forbid(unsafe_code)]

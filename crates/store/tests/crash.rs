@@ -10,6 +10,7 @@ mod common;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use biombo_base::io::Io;
 use biombo_base::io::sim::{Campaign, Crash, Fault, FaultKind, Random, SimIo};
@@ -148,13 +149,8 @@ fn run(campaign: &mut Campaign, seed: u64) {
         let before = acknowledged.checked_sub(1).map_or(&empty, |last| &steps[last].after);
         let in_flight = steps.get(acknowledged).map_or(before, |step| &step.after);
         let allowed = [before, in_flight];
-        let crashes = [
-            Crash::Kill,
-            Crash::Nothing,
-            Crash::Everything,
-            Crash::Random(random.next()),
-            Crash::Random(random.next()),
-        ];
+        let [a, b, c, d] = [(); 4].map(|()| Crash::Random(random.next()));
+        let crashes = [Crash::Kill, Crash::Nothing, Crash::Everything, a, b, c, d];
         for crash in crashes {
             let image = points.image(crash);
             let what = format!("seed {seed}, cut {cut} ({}), {crash:?}", points.label());
@@ -179,13 +175,25 @@ fn run(campaign: &mut Campaign, seed: u64) {
     }
 }
 
+/// Run a campaign for its slice of time, and longer on a busy machine until it has seen so many different images.
+fn reach(images_min: usize, name: &str, run: fn(&mut Campaign, u64)) -> Campaign {
+    let mut campaign = Campaign::from_env(name);
+    loop {
+        while let Some(seed) = campaign.next_seed() {
+            run(&mut campaign, seed);
+        }
+        if campaign.distinct_images() >= images_min {
+            campaign.report();
+            return campaign;
+        }
+        let extended = campaign.extend(Duration::from_secs(5));
+        assert!(extended < Duration::from_secs(90), "fewer than {images_min} images: {campaign}");
+    }
+}
+
 #[test]
 fn whatever_a_crash_cuts_acknowledged_writes_stay_and_batches_are_whole() {
-    let mut campaign = Campaign::from_env("store");
-    while let Some(seed) = campaign.next_seed() {
-        run(&mut campaign, seed);
-    }
-    println!("{campaign}");
+    let campaign = reach(3000, "store", run);
     for step in [
         "write CREATING.tmp",
         "sync CREATING.tmp",
@@ -202,11 +210,7 @@ fn whatever_a_crash_cuts_acknowledged_writes_stay_and_batches_are_whole() {
 
 #[test]
 fn mixed_durability_keeps_batches_whole_and_what_came_before_a_sync() {
-    let mut campaign = Campaign::from_env("store, mixed durability");
-    while let Some(seed) = campaign.next_seed() {
-        mixed(&mut campaign, seed);
-    }
-    println!("{campaign}");
+    reach(3000, "store, mixed durability", mixed);
 }
 
 /// One write of unique keys.

@@ -12,7 +12,7 @@
 //! 4. After a failed write or sync the instance is poisoned: LevelDB itself would go on writing behind a torn record.
 //!
 //! After a crash LevelDB replays its logs. A record cut by the end of the file is dropped. Where a log ends in a torn record
-//! (a power cut in the middle of a write), [`crate::log_tail`] looks at it: if nothing valid follows, the log is replayed
+//! (a power cut in the middle of a write), `crate::log_tail` looks at it: if nothing valid follows, the log is replayed
 //! without paranoia and the database is opened again with it; if something follows, the open fails with `Corruption`.
 
 mod cursor;

@@ -11,7 +11,7 @@
 //! 4. `DeleteRange` without an end is a tombstone up to a key that is greater than every key the contract allows.
 //!
 //! After a crash RocksDB replays its log. A record cut by the end of the file is dropped. Where a log ends in a torn record
-//! (a power cut in the middle of a write), [`crate::log_tail`] looks at it: if nothing valid follows, nothing acknowledged
+//! (a power cut in the middle of a write), `crate::log_tail` looks at it: if nothing valid follows, nothing acknowledged
 //! with `Sync` is affected and replay stops there; if something follows, the open fails with `Corruption`.
 
 mod cursor;

@@ -11,7 +11,7 @@
 //!    (`auto_restored` in the statistics says that it did). For the tree that is no promise: a page may have been split with only
 //!    one half in the file, so even synced records can be lost when the process dies later. The hash lost no acknowledged record
 //!    in twenty kills, but a record that was being overwritten in its place can be torn. So nothing is declared to survive.
-//! 4. After a failed write or sync the instance is poisoned. A full device is seen before the write ([`room`]), because the
+//! 4. After a failed write or sync the instance is poisoned. A full device is seen before the write (`room`), because the
 //!    mapping would answer with SIGBUS.
 //!
 //! Dropping the last reference closes the file, which writes all pages to the kernel.

@@ -83,6 +83,17 @@ impl Campaign {
         self.images.len()
     }
 
+    /// Print what was reached; and where `BIOMBO_CAMPAIGN_REPORTS` names a directory, write it there too, because a test that
+    /// passes is not heard.
+    pub fn report(&self) {
+        println!("{self}");
+        let Some(dir) = std::env::var_os("BIOMBO_CAMPAIGN_REPORTS") else { return };
+        let file = std::path::Path::new(&dir).join(format!("{}.txt", self.name.replace([' ', ',', '/'], "-")));
+        if let Err(error) = std::fs::write(&file, format!("{self}\n")) {
+            println!("cannot write {}: {error}", file.display());
+        }
+    }
+
     /// How often an event of each label was cut.
     pub fn labels(&self) -> &BTreeMap<String, u64> {
         &self.labels

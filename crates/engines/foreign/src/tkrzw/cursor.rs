@@ -192,14 +192,8 @@ impl Cursor for TreeCursor {
 
     fn prev(&mut self) -> Result<()> {
         let Some(key) = self.here.as_ref().map(|here| here.key.clone()) else { return Ok(()) };
-        let mut record = Record::default();
-        // SAFETY: (FC1) the iterator is live.
-        let went = self.moved(unsafe { ffi::tkrzw_dbm_iter_previous(self.iter) })?;
-        if went && self.read(&mut record)? && record.key < key {
-            self.here = Some(record);
-            return Ok(());
-        }
-        // The beginning, or the record went away meanwhile.
+        // Not the library's own step back: it looks for the key in the page that it remembers, and where that page was split
+        // meanwhile it passes over all keys that moved to the new one. A search from the root finds them.
         self.seek_before(&key)
     }
 

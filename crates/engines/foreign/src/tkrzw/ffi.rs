@@ -91,6 +91,5 @@ unsafe extern "C" {
     pub fn tkrzw_dbm_iter_jump_lower(iter: *mut DbmIter, key: *const c_char, key_size: i32, inclusive: bool) -> bool;
     pub fn tkrzw_dbm_iter_jump_upper(iter: *mut DbmIter, key: *const c_char, key_size: i32, inclusive: bool) -> bool;
     pub fn tkrzw_dbm_iter_next(iter: *mut DbmIter) -> bool;
-    pub fn tkrzw_dbm_iter_previous(iter: *mut DbmIter) -> bool;
     pub fn tkrzw_dbm_iter_process(iter: *mut DbmIter, proc: Processor, arg: *mut c_void, writable: bool) -> bool;
 }
