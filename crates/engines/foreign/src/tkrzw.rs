@@ -16,6 +16,7 @@
 //!
 //! Dropping the last reference closes the file, which writes all pages to the kernel.
 
+mod courtesy;
 mod cursor;
 mod ffi;
 mod options;
@@ -35,6 +36,7 @@ use biombo_engine::{
 use crate::c;
 use crate::home::{self, Home};
 use crate::poison::Poison;
+use courtesy::Courtesy;
 use cursor::TreeCursor;
 pub use options::Flavor;
 use room::Room;
@@ -87,6 +89,7 @@ pub struct Tkrzw {
     capabilities: Capabilities,
     /// What the engine may hold back from the file, in bytes.
     dirty_bytes_max: u64,
+    courtesy: Courtesy,
     room: Room,
     poison: Poison,
     home: Home,
@@ -234,6 +237,7 @@ impl Tkrzw {
             params,
             capabilities: if flavor.is_ordered() { tree_capabilities() } else { hash_capabilities() },
             dirty_bytes_max: if flavor.is_ordered() { options.cache_bytes } else { 0 },
+            courtesy: Courtesy::default(),
             room: Room::default(),
             poison: Poison::default(),
             home: {
@@ -261,6 +265,7 @@ impl Tkrzw {
     /// Copy the value of `key` behind what is in `into`.
     fn read_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         self.capabilities.check_key(key)?;
+        self.courtesy.read();
         let mut found = Found { value: into, is_there: false };
         // SAFETY: (FC1, FC2, FC6) the database is open; `found` outlives the call, in which alone the callback runs.
         let ok = unsafe {
@@ -357,6 +362,7 @@ impl Engine for Tkrzw {
 
     fn contains(&self, key: &[u8]) -> Result<bool> {
         self.capabilities.check_key(key)?;
+        self.courtesy.read();
         // SAFETY: (FC1, FC2) the database is open; the key is only read.
         if unsafe { ffi::tkrzw_dbm_check(self.dbm.0, chars(key), size(key)) } {
             return Ok(true);
@@ -373,12 +379,15 @@ impl Engine for Tkrzw {
         }
         self.poison.check()?;
         self.room.check(self.home.dir(), ops.iter().map(Op::logical_bytes).sum(), self.dirty_bytes_max)?;
+        let writing = self.courtesy.write();
         ops.iter().try_for_each(|op| self.apply_one(op)).map_err(|e| self.poison.after(e))?;
+        drop(writing);
         if durability == Durability::Sync { self.sync() } else { Ok(()) }
     }
 
     fn sync(&self) -> Result<()> {
         self.poison.check()?;
+        let _writing = self.courtesy.write();
         self.synchronize().map_err(|e| self.poison.after(e))
     }
 

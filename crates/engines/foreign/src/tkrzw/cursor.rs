@@ -76,6 +76,7 @@ impl TreeCursor {
 
     /// Copy the record here into `record`; `false` without one.
     fn read(&self, record: &mut Record) -> Result<bool> {
+        self.engine.courtesy.read();
         // SAFETY: (FC1, FC6) the iterator is live; the record outlives the call, in which alone the callback runs.
         let ok = unsafe { ffi::tkrzw_dbm_iter_process(self.iter, copy_record, (&raw mut *record).cast(), false) };
         self.moved(ok)
