@@ -18,7 +18,7 @@ case "${1:-}" in
 esac
 
 if ! command -v cargo >/dev/null; then
-  echo "setup: Rust is missing; install it with: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" >&2
+  echo "setup: Rust is missing: install rustup (a package of recent Debian and Ubuntu), then run this again" >&2
   exit 1
 fi
 
