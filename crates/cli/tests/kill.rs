@@ -168,7 +168,9 @@ fn sync_on_rocksdb_loses_no_acknowledged_line() {
 
 #[test]
 fn sync_on_the_other_engines_loses_no_acknowledged_line() {
-    for engine in ["leveldb", "wiredtiger", "tkrzw-tree", "tkrzw-hash"] {
+    // Not Tkrzw: it declares that no level survives a kill, because it updates pages in place, and a kill in the middle of one
+    // was seen to leave a damaged value that had been acknowledged.
+    for engine in ["leveldb", "wiredtiger"] {
         kill_loaders(engine, "sync", "", (rounds() / 4).max(1));
     }
 }
