@@ -128,7 +128,7 @@ impl Store {
         &self.inner.capabilities
     }
 
-    /// The partition that owns `key` at this moment: the route that every read and write takes. A few nanoseconds, no lock.
+    /// The partition that owns `key` at this moment: the route that every read and write takes, without a lock.
     #[inline]
     pub fn route(&self, key: &[u8]) -> PartitionId {
         self.inner.placement.load().owner(key)
