@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use biombo_base::io::sim::{Campaign, Crash, CrashPoints, Random, SimIo};
-use biombo_base::io::{File, Io, Lock, OpenMode};
+use biombo_base::io::{File, Io, Lock, Mapping, OpenMode};
 use biombo_journal::JournalOptions;
 use common::{Bench, Check, Model, Seen, check_image, random_options, run};
 
@@ -169,6 +169,9 @@ impl File for LyingFile {
     }
     fn allocate(&self, bytes: u64) -> std::io::Result<()> {
         self.0.allocate(bytes)
+    }
+    fn map(&self, bytes: u64, committed: u64, writable: bool) -> std::io::Result<Arc<Mapping>> {
+        self.0.map(bytes, committed, writable)
     }
 }
 

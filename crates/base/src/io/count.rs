@@ -16,7 +16,7 @@ pub struct Counters {
 pub struct Counts {
     /// Bytes that reads returned.
     pub read_bytes: u64,
-    /// Bytes that writes handed to the kernel.
+    /// Bytes that writes handed to the kernel, and those stored through mappings.
     pub written_bytes: u64,
     /// Write calls.
     pub writes: u64,
@@ -42,6 +42,10 @@ impl Counters {
     pub(super) fn wrote(&self, bytes: usize) {
         self.written_bytes.fetch_add(bytes as u64, Relaxed);
         self.writes.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn stored(&self, bytes: usize) {
+        self.written_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
     pub(super) fn synced(&self) {

@@ -13,11 +13,13 @@
 
 mod aligned;
 mod count;
+mod mapping;
 mod real;
 pub mod sim;
 
 pub use aligned::AlignedBuf;
 pub use count::{Counters, Counts};
+pub use mapping::{Advice, Mapping, MappingWriter};
 pub use real::RealIo;
 
 use std::io::Result;
@@ -68,6 +70,12 @@ pub trait File: Send + Sync {
     fn set_len(&self, bytes: u64) -> Result<()>;
     /// Reserve room for `bytes` from the start, so that later writes there do not fail with ENOSPC; extends the file.
     fn allocate(&self, bytes: u64) -> Result<()>;
+    /// Map the first `bytes` for appending behind the first `committed` (`writable`), or for reading only.
+    ///
+    /// The room must have been [allocated](File::allocate). `InvalidInput` when the file is shorter than `bytes`. While it
+    /// is mapped, nobody cuts the file off or changes what is committed. Stores through the mapping are made durable by
+    /// [`sync`](File::sync), like writes.
+    fn map(&self, bytes: u64, committed: u64, writable: bool) -> Result<Arc<Mapping>>;
 }
 
 /// A held advisory lock; dropping it releases it.

@@ -5,6 +5,7 @@
 
 use std::fs::{DirBuilder, File as StdFile, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, f
 use rustix::io::Errno;
 
 use super::count::{Counters, Counts};
-use super::{File, Io, Lock, OpenMode};
+use super::{File, Io, Lock, Mapping, OpenMode};
 
 /// The file system of this machine. Clones share their [`Counts`].
 #[derive(Debug, Clone, Default)]
@@ -176,6 +177,13 @@ impl File for RealFile {
 
     fn set_len(&self, bytes: u64) -> Result<()> {
         self.file.set_len(bytes)
+    }
+
+    fn map(&self, bytes: u64, committed: u64, writable: bool) -> Result<Arc<Mapping>> {
+        if self.len()? < bytes {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        Mapping::of_file(self.file.as_fd(), bytes, committed, writable, Arc::clone(&self.counters))
     }
 
     fn allocate(&self, bytes: u64) -> Result<()> {

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use biombo_base::io::{File, Io, Lock, OpenMode};
+use biombo_base::io::{File, Io, Lock, Mapping, OpenMode};
 use biombo_engine::memory::Memory;
 use biombo_engine::{
     Batch, Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Op, Registry, Result, Snapshot, Stats, Value,
@@ -202,5 +202,8 @@ impl File for DeafFile {
     }
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         self.0.allocate(bytes)
+    }
+    fn map(&self, bytes: u64, committed: u64, writable: bool) -> io::Result<Arc<Mapping>> {
+        self.0.map(bytes, committed, writable)
     }
 }

@@ -20,7 +20,8 @@ pub use crash::{Crash, CrashPoints, Random};
 pub use disk::{Pending, SECTOR_BYTES};
 pub use fault::{EventInfo, Fault, FaultKind, When};
 
-use super::{BLOCK_BYTES, File, Io, Lock, OpenMode};
+use super::mapping::Record;
+use super::{BLOCK_BYTES, File, Io, Lock, Mapping, OpenMode};
 use disk::{Disk, Entry, Event, is_root};
 
 struct Logged {
@@ -421,6 +422,42 @@ impl File for SimFile {
         }
         let (mut inner, path) = self.writable()?;
         inner.change(Event::SetLen(self.node, bytes), label("allocate", &path), &path)
+    }
+
+    fn map(&self, bytes: u64, committed: u64, writable: bool) -> Result<Arc<Mapping>> {
+        if writable && !self.mode.write {
+            return Err(errno(13)); // EACCES, as the kernel says
+        }
+        let data = Arc::clone(&self.io.lock().disk.nodes[self.node].data);
+        let content = usize::try_from(bytes).ok().and_then(|bytes| data.get(..bytes)).ok_or(ErrorKind::InvalidInput)?;
+        let store = Store { io: self.io.clone(), node: self.node };
+        Mapping::recorded(content, committed, writable, Box::new(store))
+    }
+}
+
+/// What is stored through a mapping. The mapping itself holds a copy of the file as it was when it was mapped.
+struct Store {
+    io: SimIo,
+    node: usize,
+}
+
+impl Record for Store {
+    /// Memory refuses nothing, so no fault strikes here. Two events: a process may die between any two bytes of it.
+    fn stored(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut inner = self.io.lock();
+        let node = &inner.disk.nodes[self.node];
+        if offset + bytes.len() as u64 > node.data.len() as u64 {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let label = label("store", &node.path);
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        for (offset, bytes) in [(offset, first), (offset + first.len() as u64, second)] {
+            if !bytes.is_empty() {
+                let event = Event::Write { node: self.node, offset, bytes: bytes.into(), durable: false };
+                inner.carry_out(event, label.clone());
+            }
+        }
+        Ok(())
     }
 }
 
