@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use biombo_engine::Compaction;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -174,6 +175,12 @@ pub struct CompactionFigures {
     pub bytes: u64,
 }
 
+impl From<Compaction> for CompactionFigures {
+    fn from(Compaction { count, seconds, latency_ns_p50, bytes }: Compaction) -> Self {
+        Self { count, seconds, latency_ns_p50, bytes }
+    }
+}
+
 impl Record {
     /// The label of engine and layout in tables and plots, such as `lmdb` or `lmdb hard-8`.
     pub fn label(&self) -> String {
@@ -201,7 +208,7 @@ pub fn parse_lines(text: &str) -> biombo_base::Result<Vec<Record>> {
 }
 
 /// Records as JSON lines.
-pub fn to_lines(records: &[Record]) -> String {
+pub fn to_lines<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {
     let mut lines = String::new();
     for record in records {
         lines.push_str(&serde_json::to_string(record).expect("invariant: records have string keys and finite figures"));

@@ -158,14 +158,26 @@ impl RunSpec {
         }
     }
 
+    /// Bytes of keys and values that it puts, load phase included; for a run by seconds a guess.
+    pub fn put_bytes(&self) -> u64 {
+        self.records.saturating_add(self.puts()).saturating_mul(self.record_bytes())
+    }
+
     /// Bytes on disk that the run may need at its worst: three times what it puts, where updates of the same records do
     /// not add up for ever, and some room for logs.
     pub fn disk_bytes_needed(&self) -> u64 {
+        let records = self.records.saturating_add(self.puts().min(self.records.max(1_000)));
+        records.saturating_mul(self.record_bytes()).saturating_mul(3).saturating_add(64 << 20)
+    }
+
+    fn record_bytes(&self) -> u64 {
+        u64::from(self.key_bytes) + u64::from(self.value_bytes)
+    }
+
+    /// Records put in the run phase.
+    fn puts(&self) -> u64 {
         let writes: f64 = OpKind::ALL.iter().filter(|kind| kind.writes()).map(|k| self.workload.share(*k)).sum();
-        let written = (self.expected_operations() as f64 * writes) as u64;
-        let record = u64::from(self.key_bytes) + u64::from(self.value_bytes);
-        3u64.saturating_mul(self.records.saturating_add(written.min(self.records.max(1_000)))).saturating_mul(record)
-            + (64 << 20)
+        (self.expected_operations() as f64 * writes) as u64
     }
 
     fn expected_operations(&self) -> u64 {

@@ -2,16 +2,17 @@
 
 use std::io::{Write, stdin, stdout};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use biombo_engine::{Durability, EngineKind, Registry};
-use biombo_lab::bench::{Plan, Silent, ycsb};
+use biombo_lab::bench::{Observer, Plan, Silent, run};
 use biombo_lab::process::{WorkerCommand, worker};
 use biombo_lab::spec::{Partitioning, Placement};
 use biombo_lab::workload::Workload;
 
 const WORKER: &str = "BIOMBO_LAB_WORKER";
 
-/// `memory`, `null`, and two that die in their own way.
+/// `memory`, `null`, and some that die or hang in their own way.
 fn registry() -> Registry {
     let mut registry = Registry::new();
     biombo_foreign::register(&mut registry);
@@ -27,6 +28,15 @@ fn registry() -> Registry {
     registry.add(EngineKind {
         name: "panics",
         open: std::sync::Arc::new(|_| panic!("redo from start")),
+        ..biombo_engine::memory::kind()
+    });
+    registry.add(EngineKind {
+        name: "hangs",
+        open: std::sync::Arc::new(|_| {
+            eprintln!("please wait");
+            std::thread::sleep(Duration::from_secs(3_600));
+            panic!("nobody waits so long")
+        }),
         ..biombo_engine::memory::kind()
     });
     registry.add(EngineKind {
@@ -55,6 +65,7 @@ fn command() -> WorkerCommand {
         program: std::env::current_exe().expect("this program has a file"),
         args: ["--exact", "worker_entry", "--nocapture", "--test-threads=1"].map(str::to_owned).into(),
         env: vec![(WORKER.to_owned(), "1".to_owned())],
+        silence_max: None,
     }
 }
 
@@ -79,7 +90,7 @@ fn is_empty(dir: &Path) -> bool {
 fn every_workload_gives_a_whole_record_from_its_own_process() {
     let dir = tempfile::tempdir().unwrap();
     let plan = Plan { workloads: Workload::ALL.to_vec(), repeat: 2, ..plan(&["memory", "null"], dir.path()) };
-    let outcome = ycsb::run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
     assert_eq!(outcome.records.len(), 24);
     for record in &outcome.records {
@@ -105,7 +116,7 @@ fn every_layout_of_lmdb_and_memory_does_the_same_work() {
             placement,
             ..plan(&["lmdb", "memory"], dir.path())
         };
-        let outcome = ycsb::run(&plan, &registry(), &command(), &mut Silent).unwrap();
+        let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
         assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
         assert_eq!(outcome.records.len(), 3 * 2 * 3);
         for record in &outcome.records {
@@ -130,7 +141,7 @@ fn a_synced_run_works_under_many_threads() {
         durability: Durability::Sync,
         ..plan(&["lmdb"], dir.path())
     };
-    let outcome = ycsb::run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
     assert!(outcome.records.iter().all(|r| r.operations == 400 && r.errors == 0 && r.durability == "sync"));
 }
@@ -139,7 +150,7 @@ fn a_synced_run_works_under_many_threads() {
 fn a_crashed_worker_is_one_clear_failure_and_the_others_go_on() {
     let dir = tempfile::tempdir().unwrap();
     let plan = plan(&["memory", "aborts", "panics", "null"], dir.path());
-    let outcome = ycsb::run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
     let engines: Vec<_> = outcome.records.iter().map(|r| r.engine.as_str()).collect();
     assert_eq!(engines, ["memory", "null"]);
     let messages: Vec<_> = outcome.failures.iter().map(|(_, error)| error.to_string()).collect();
@@ -153,7 +164,7 @@ fn a_crashed_worker_is_one_clear_failure_and_the_others_go_on() {
 fn a_workload_that_an_engine_cannot_do_is_said_and_the_rest_is_done() {
     let dir = tempfile::tempdir().unwrap();
     let plan = Plan { workloads: vec![Workload::E, Workload::C], ..plan(&["unordered"], dir.path()) };
-    let outcome = ycsb::run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
     assert_eq!(outcome.records.len(), 1);
     assert!(outcome.failures[0].1.to_string().contains("no order"));
 }
@@ -163,7 +174,7 @@ fn the_null_engine_measures_the_driver_and_a_soft_store_and_refuses_a_hard_one()
     let dir = tempfile::tempdir().unwrap();
     let all = vec![Partitioning::None, Partitioning::Soft, Partitioning::Hard];
     let plan = Plan { partitionings: all, ..plan(&["null"], dir.path()) };
-    let outcome = ycsb::run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
     assert_eq!(outcome.records.iter().map(|r| r.label()).collect::<Vec<_>>(), ["null", "null soft-8"]);
     assert!(outcome.records.iter().all(|r| r.errors == 0));
     assert!(outcome.failures[0].1.to_string().contains("none or soft"));
@@ -172,10 +183,61 @@ fn the_null_engine_measures_the_driver_and_a_soft_store_and_refuses_a_hard_one()
 #[test]
 fn a_worker_that_is_no_worker_is_a_clear_failure() {
     let dir = tempfile::tempdir().unwrap();
-    let command = WorkerCommand { program: "/bin/true".into(), args: Vec::new(), env: Vec::new() };
-    let outcome = ycsb::run(&plan(&["memory"], dir.path()), &registry(), &command, &mut Silent).unwrap();
+    let command = WorkerCommand { program: "/bin/true".into(), args: Vec::new(), env: Vec::new(), silence_max: None };
+    let outcome = run(&plan(&["memory"], dir.path()), &registry(), &command, &mut Silent).unwrap();
     assert!(outcome.failures[0].1.to_string().contains("ended with status 0"));
     let command = WorkerCommand { program: "/no/such/program".into(), ..command };
-    let outcome = ycsb::run(&plan(&["memory"], dir.path()), &registry(), &command, &mut Silent).unwrap();
+    let outcome = run(&plan(&["memory"], dir.path()), &registry(), &command, &mut Silent).unwrap();
     assert!(outcome.failures[0].1.to_string().contains("/no/such/program"));
+}
+
+#[test]
+fn a_worker_that_hangs_is_killed_and_the_others_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let began = Instant::now();
+    let command = WorkerCommand { silence_max: Some(Duration::from_millis(700)), ..command() };
+    let outcome = run(&plan(&["hangs", "memory"], dir.path()), &registry(), &command, &mut Silent).unwrap();
+    assert_eq!((outcome.records.len(), outcome.failures.len(), outcome.interrupted), (1, 1, 0));
+    let message = outcome.failures[0].1.to_string();
+    assert!(message.contains("hung in its phase `open`") && message.contains("please wait"), "{message}");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(is_empty(dir.path()));
+}
+
+/// Interrupts once `records` runs have ended and another is in `phase`.
+struct Interrupts {
+    records: usize,
+    phase: &'static str,
+    now: bool,
+}
+
+impl Observer for Interrupts {
+    fn phase(&mut self, phase: &str, _operations: Option<u64>, _seconds: Option<f64>) {
+        self.now = self.records == 0 && phase == self.phase;
+    }
+
+    fn end(
+        &mut self,
+        _spec: &biombo_lab::spec::RunSpec,
+        _result: Result<&biombo_lab::record::Record, &biombo_engine::Error>,
+    ) {
+        self.records -= 1;
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.now
+    }
+}
+
+#[test]
+fn an_interruption_gives_up_the_present_run_and_keeps_those_before() {
+    let dir = tempfile::tempdir().unwrap();
+    for (engines, phase) in [(["memory", "hangs", "null"], "open"), (["memory", "memory", "null"], "load")] {
+        let mut observer = Interrupts { records: 1, phase, now: false };
+        let plan = Plan { workloads: vec![Workload::A, Workload::B], ..plan(&engines, dir.path()) };
+        let runs = plan.runs().len();
+        let outcome = run(&plan, &registry(), &command(), &mut observer).unwrap();
+        assert_eq!((outcome.records.len(), outcome.failures.len(), outcome.interrupted), (1, 0, runs - 1), "{phase}");
+        assert!(is_empty(dir.path()), "an interrupted run left its directory behind");
+    }
 }

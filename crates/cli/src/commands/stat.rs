@@ -1,6 +1,7 @@
 //! `biombo stat`: a store's figures.
 
-use biombo::{Range, StoreStats};
+use biombo::{Compaction, Range, StoreStats};
+use biombo_lab::record::CompactionFigures;
 use clap::Args;
 use serde::Serialize;
 
@@ -67,13 +68,6 @@ struct Figures {
 }
 
 #[derive(Serialize)]
-struct CompactionFigures {
-    count: u64,
-    seconds: f64,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
 struct InstanceFigures {
     units: usize,
     keys: Option<u64>,
@@ -135,11 +129,7 @@ impl Figures {
             cache_bytes: stats.instances.iter().map(|i| i.cache_bytes).sum(),
             cache_hits: hits_misses.map(|(hits, _)| hits),
             cache_misses: hits_misses.map(|(_, misses)| misses),
-            compaction: compactions().next().map(|_| CompactionFigures {
-                count: compactions().map(|c| c.count).sum(),
-                seconds: compactions().map(|c| c.seconds).sum(),
-                bytes: compactions().map(|c| c.bytes).sum(),
-            }),
+            compaction: compactions().next().map(|_| Compaction::together(compactions()).into()),
             intent_bytes: stats.intent_bytes,
             instances: stats
                 .instances

@@ -2,8 +2,8 @@
 
 pub mod observer;
 pub mod plan;
-pub mod ycsb;
+mod run;
 
 pub use observer::{Observer, Silent};
 pub use plan::Plan;
-pub use ycsb::Outcome;
+pub use run::{Outcome, run};

@@ -17,6 +17,10 @@ pub trait Observer {
     fn progress(&mut self, _done: u64) {}
     /// It ended.
     fn end(&mut self, _spec: &RunSpec, _result: Result<&Record, &Error>) {}
+    /// Whether the bench should be given up. Asked often: a run under way is killed.
+    fn interrupted(&mut self) -> bool {
+        false
+    }
 }
 
 /// Watches nothing.

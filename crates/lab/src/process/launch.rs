@@ -1,13 +1,17 @@
 //! The parent's side: start a worker, hear it out, and turn whatever happens to it into a result or a clear error.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use biombo_base::{Error, ErrorKind, Result};
 
+use super::patience::{Patience, silence_max};
 use super::protocol::Event;
+use crate::bench::Observer;
 use crate::record::Record;
 use crate::spec::RunSpec;
 
@@ -20,24 +24,31 @@ pub struct WorkerCommand {
     pub args: Vec<String>,
     /// Additions to its environment.
     pub env: Vec<(String, String)>,
+    /// A worker is killed that finishes nothing for so long; `None`: a generous limit by the length of the run.
+    pub silence_max: Option<Duration>,
 }
+
+/// How soon an interruption is noticed while the worker says nothing.
+const POLL: Duration = Duration::from_millis(50);
 
 impl WorkerCommand {
     /// This very program with the one argument `bench-worker`.
     pub fn this_program() -> Result<Self> {
         let program = std::env::current_exe().map_err(|e| Error::io("find this program's own file", e))?;
-        Ok(Self { program, args: vec!["bench-worker".to_owned()], env: Vec::new() })
+        Ok(Self { program, args: vec!["bench-worker".to_owned()], env: Vec::new(), silence_max: None })
     }
 }
 
-/// Do one run in a worker process; `observe` hears its phases and progress.
-pub fn launch(command: &WorkerCommand, spec: &RunSpec, mut observe: impl FnMut(&Event)) -> Result<Record> {
+/// Do one run in a worker process; `observer` hears its phases and progress, and may interrupt it.
+pub fn launch(command: &WorkerCommand, spec: &RunSpec, observer: &mut dyn Observer) -> Result<Record> {
     let child = Command::new(&command.program)
         .args(&command.args)
         .envs(command.env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        // A Ctrl-C is for this process alone: it ends the worker itself, and says what became of the run.
+        .process_group(0)
         .spawn()
         .map_err(|e| Error::io(format!("start the worker {}", command.program.display()), e))?;
     let mut child = Guard(child);
@@ -47,19 +58,37 @@ pub fn launch(command: &WorkerCommand, spec: &RunSpec, mut observe: impl FnMut(&
         // A worker that died already says so below.
         let _ = stdin.write_all(&description);
     }
-    // Its messages are drained beside, so that a full pipe never stops it.
+    // Its messages are drained beside, so that a full pipe never stops it; its events too, so that silence is noticed.
     let messages = std::thread::spawn(move || stderr.map(last_words).unwrap_or_default());
-    let mut outcome = None;
-    if let Some(stdout) = stdout {
-        for line in BufReader::new(stdout).split(b'\n') {
-            let line = line.map_err(|e| Error::io("hear the worker", e))?;
+    let (send, events) = channel();
+    std::thread::spawn(move || {
+        for line in stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).split(b'\n')).map_while(|l| l.ok()) {
             // Libraries may print on their own: what is no event is nobody's business.
-            match serde_json::from_slice::<Event>(&line) {
-                Ok(Event::Result { record }) => outcome = Some(Ok(*record)),
-                Ok(Event::Error { message }) => outcome = Some(Err(message)),
-                Ok(event) => observe(&event),
-                Err(_) => {}
+            if serde_json::from_slice::<Event>(&line).is_ok_and(|event| send.send(event).is_err()) {
+                break;
             }
+        }
+    });
+    let mut patience = Patience::new(command.silence_max.unwrap_or_else(|| silence_max(spec)));
+    let mut outcome = None;
+    loop {
+        let event = events.recv_timeout(POLL);
+        event.iter().for_each(|event| patience.hear(event));
+        match event {
+            Ok(Event::Phase { phase, operations, seconds }) => observer.phase(&phase, operations, seconds),
+            Ok(Event::Progress { done }) => observer.progress(done),
+            Ok(Event::Result { record }) => outcome = Some(Ok(*record)),
+            Ok(Event::Error { message }) => outcome = Some(Err(message)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if observer.interrupted() {
+            return Err(Error::new(ErrorKind::Io, format!("{}: interrupted", spec.label())));
+        }
+        if let Some(why) = patience.lost() {
+            drop(child);
+            let words = said(&messages.join().unwrap_or_default());
+            return Err(Error::new(ErrorKind::Io, format!("{}: the worker process {why}{words}", spec.label())));
         }
     }
     let status = child.0.wait().map_err(|e| Error::io("wait for the worker", e))?;
@@ -79,8 +108,11 @@ fn died(spec: &RunSpec, status: ExitStatus, messages: &str, when: &str) -> Error
         (None, Some(code)) => format!("ended with status {code}"),
         (None, None) => "ended".to_owned(),
     };
-    let words = if messages.is_empty() { String::new() } else { format!("; its last words: {messages}") };
-    Error::new(ErrorKind::Io, format!("{}: the worker process {how}{when}{words}", spec.label()))
+    Error::new(ErrorKind::Io, format!("{}: the worker process {how}{when}{}", spec.label(), said(messages)))
+}
+
+fn said(messages: &str) -> String {
+    if messages.is_empty() { String::new() } else { format!("; its last words: {messages}") }
 }
 
 /// The last few lines of what the worker said, on one line.

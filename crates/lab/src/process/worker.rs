@@ -11,7 +11,7 @@ use biombo_engine::{Registry, Stats};
 use super::protocol::Event;
 use crate::driver::{self, Loaded, Progress, Ran, Settings, Until};
 use crate::measure::{Device, Host, disk, process};
-use crate::record::{CompactionFigures, Latency, Load, Moves, Record, WafBy};
+use crate::record::{Latency, Load, Moves, Record, WafBy};
 use crate::spec::RunSpec;
 use crate::workload::{Keys, Values};
 
@@ -22,6 +22,8 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 ///
 /// An error is written as an event and returned. When nobody reads `output` any more, the run is given up.
 pub fn main(registry: &Registry, mut input: impl Read, output: impl Write + Send) -> Result<()> {
+    // A parent that was killed can end nobody. Where the kernel refuses, the first line that nobody reads ends the run.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let output = Output(Mutex::new(output));
     let outcome = (|| {
         let mut text = String::new();
@@ -116,7 +118,6 @@ fn record(
     let waf_by = WafBy { engine: by(written.engine), process: by(written.process), device: by(written.device) };
     // One counter for every engine of a table; the engines' own stand beside it.
     let physical = written.process.or(written.engine);
-    let compaction = stats.compaction.unwrap_or_default();
     let per_second = |count: u64, seconds: f64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     Record {
         bench: "ycsb".to_owned(),
@@ -152,12 +153,7 @@ fn record(
         waf_by,
         load: Load { seconds: loaded.seconds, ops_per_s: per_second(loaded.records, loaded.seconds) },
         moves: Moves::default(),
-        compaction: CompactionFigures {
-            count: compaction.count,
-            seconds: compaction.seconds,
-            latency_ns_p50: None,
-            bytes: compaction.bytes,
-        },
+        compaction: stats.compaction.unwrap_or_default().into(),
         host: Host::here(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         distribution: spec.distribution.name().to_owned(),

@@ -10,8 +10,6 @@ mod plots;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
-
 use biombo_base::{Error, Result};
 use minijinja::Environment;
 
@@ -20,22 +18,20 @@ use crate::record::{Record, to_lines};
 
 const TEMPLATE: &str = include_str!("template.html");
 
-/// The report of `records` and of the runs that failed, each told in one line. Records of several benches may be put
-/// together; what differs in workload, threads or sizes gets a section of its own.
-pub fn html(records: &[Record], failures: &[String]) -> Result<String> {
+/// The report of `outcome`. Records of several benches may be put together; what differs in workload, threads or sizes
+/// gets a section of its own.
+pub fn html(outcome: &Outcome) -> Result<String> {
+    let failures: Vec<String> = outcome.failures.iter().map(|(_, error)| error.to_string()).collect();
+    page(&outcome.records, &failures)
+}
+
+fn page(records: &[Record], failures: &[String]) -> Result<String> {
     let mut environment = Environment::new();
     environment.add_template("report.html", TEMPLATE).map_err(broken)?;
     let template = environment.get_template("report.html").map_err(broken)?;
     // Within a script element only its end tag has a meaning; `<\/` is the same string to JSON.
     let lines = to_lines(records).replace("</", "<\\/");
     template.render(context::page(records, failures, lines)).map_err(broken)
-}
-
-/// Write the report of `outcome` to `path`.
-pub fn write_html(path: &Path, outcome: &Outcome) -> Result<()> {
-    let failures: Vec<String> = outcome.failures.iter().map(|(_, error)| error.to_string()).collect();
-    let html = html(&outcome.records, &failures)?;
-    std::fs::write(path, html).map_err(|e| Error::io(format!("write the report {}", path.display()), e))
 }
 
 fn broken(error: minijinja::Error) -> Error {

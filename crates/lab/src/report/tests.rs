@@ -19,7 +19,7 @@ fn records() -> Vec<Record> {
 
 #[test]
 fn it_names_every_engine_and_layout_with_figures_and_plots() {
-    let html = super::html(&records(), &[]).unwrap();
+    let html = super::page(&records(), &[]).unwrap();
     for expected in [
         "YCSB A on lmdb, rocksdb and null",
         "lmdb hard-8",
@@ -42,7 +42,7 @@ fn it_names_every_engine_and_layout_with_figures_and_plots() {
 
 #[test]
 fn it_asks_nothing_of_a_network() {
-    let html = super::html(&records(), &["http is only a word here".into()]).unwrap();
+    let html = super::page(&records(), &["http is only a word here".into()]).unwrap();
     for url in ["http://", "https://", "src=", "@import", "url(", "<link", "fetch("] {
         assert!(!html.contains(url), "the report refers to something outside: {url}");
     }
@@ -52,7 +52,7 @@ fn it_asks_nothing_of_a_network() {
 fn the_records_can_be_taken_out_of_it_again() {
     let mut records = records();
     records[0].first_error = Some("</script><script>alert(1)".into());
-    let html = super::html(&records, &[]).unwrap();
+    let html = super::page(&records, &[]).unwrap();
     assert_eq!(html.matches("</script>").count(), 2, "a record must not end the element that holds it");
     let (_, rest) = html.split_once("id=\"records\">").unwrap();
     let (lines, _) = rest.split_once("</script>").unwrap();
@@ -61,14 +61,14 @@ fn the_records_can_be_taken_out_of_it_again() {
 
 #[test]
 fn failures_and_odd_names_are_shown_as_text() {
-    let html = super::html(&[record("<b>x", "none", 1, 1.0)], &["lmdb: <i>gone</i>".into()]).unwrap();
+    let html = super::page(&[record("<b>x", "none", 1, 1.0)], &["lmdb: <i>gone</i>".into()]).unwrap();
     assert!(html.contains("1 run failed") && html.contains("lmdb: &lt;i&gt;gone"));
     assert!(html.contains("&lt;b&gt;x") && !html.contains("<b>x</"));
 }
 
 #[test]
 fn a_bench_without_results_still_gives_a_page() {
-    let html = super::html(&[], &["all failed".into()]).unwrap();
+    let html = super::page(&[], &["all failed".into()]).unwrap();
     assert!(html.contains("No run was done.") && html.contains("all failed"));
 }
 
@@ -120,7 +120,7 @@ fn realistic(repetitions: u32) -> Vec<Record> {
 
 #[test]
 fn a_bench_of_many_engines_fits_one_page_of_modest_size() {
-    let html = super::html(&realistic(9), &["e leveldb, 2 threads: gone".into()]).unwrap();
+    let html = super::page(&realistic(9), &["e leveldb, 2 threads: gone".into()]).unwrap();
     // For looking at it.
     if let Some(path) = std::env::var_os("BIOMBO_REPORT_SAMPLE") {
         std::fs::write(path, &html).unwrap();

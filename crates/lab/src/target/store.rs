@@ -106,13 +106,7 @@ fn together(store: StoreStats) -> Stats {
         cache_bytes: sum(|s| s.cache_bytes),
         cache_hits_misses: hits_misses
             .map(|all| all.into_iter().fold((0, 0), |(hits, misses), (h, m)| (hits + h, misses + m))),
-        compaction: compactions.map(|all| {
-            all.into_iter().fold(Compaction::default(), |sum, one| Compaction {
-                count: sum.count + one.count,
-                seconds: sum.seconds + one.seconds,
-                bytes: sum.bytes + one.bytes,
-            })
-        }),
+        compaction: compactions.map(Compaction::together),
         options,
     }
 }

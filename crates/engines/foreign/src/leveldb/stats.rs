@@ -38,6 +38,7 @@ impl Work {
     fn from_log(log: &str) -> Self {
         let mut work = Self::default();
         let mut began = None;
+        let mut times_ns = Vec::new();
         for line in log.lines() {
             let number_after = |mark: &str| {
                 let (_, rest) = line.split_once(mark)?;
@@ -51,10 +52,14 @@ impl Work {
                 work.compaction.count += 1;
                 work.compaction.bytes += number_after("=> ").unwrap_or(0);
                 if let (Some(from), Some(to)) = (began.take(), seconds_of_day(line)) {
-                    work.compaction.seconds += if to >= from { to - from } else { to - from + 86_400.0 };
+                    let seconds = if to >= from { to - from } else { to - from + 86_400.0 };
+                    work.compaction.seconds += seconds;
+                    times_ns.push((seconds * 1e9) as u64);
                 }
             }
         }
+        times_ns.sort_unstable();
+        work.compaction.latency_ns_p50 = times_ns.get(times_ns.len().saturating_sub(1) / 2).copied();
         work
     }
 }
@@ -84,5 +89,8 @@ mod tests {
         let work = Work::from_log(log);
         assert_eq!((work.flushed_bytes, work.compaction.count, work.compaction.bytes), (1000, 1, 4096));
         assert!((work.compaction.seconds - 0.75).abs() < 1e-6);
+        let p50 = work.compaction.latency_ns_p50.unwrap();
+        assert!(p50.abs_diff(750_000_000) < 1_000, "{p50} ns");
+        assert_eq!(Work::from_log("").compaction.latency_ns_p50, None);
     }
 }

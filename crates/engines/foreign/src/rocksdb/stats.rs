@@ -20,9 +20,10 @@ impl RocksDb {
             written_bytes: Some(sum(["rocksdb.wal.bytes", "rocksdb.flush.write.bytes", "rocksdb.compact.write.bytes"])),
             cache_bytes: block_cache.zip(memtables).map(|(cache, memtables)| cache + memtables),
             cache_hits_misses: ticker("rocksdb.block.cache.hit").zip(ticker("rocksdb.block.cache.miss")),
-            compaction: times.map(|(count, micros)| Compaction {
-                count,
-                seconds: micros as f64 / 1e6,
+            compaction: times.map(|times| Compaction {
+                count: times.count,
+                seconds: times.sum as f64 / 1e6,
+                latency_ns_p50: (times.count > 0).then(|| (times.p50 * 1e3) as u64),
                 bytes: ticker("rocksdb.compact.write.bytes").unwrap_or(0),
             }),
             options: self.settings.report(),
@@ -36,11 +37,21 @@ fn ticker(text: &str, name: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// `NAME P50 : x P95 : x P99 : x P100 : x COUNT : n SUM : s`: count and sum.
-fn histogram(text: &str, name: &str) -> Option<(u64, u64)> {
+/// A histogram's figures, in its own unit.
+#[derive(Debug, PartialEq)]
+struct Histogram {
+    p50: f64,
+    count: u64,
+    sum: u64,
+}
+
+/// `NAME P50 : x P95 : x P99 : x P100 : x COUNT : n SUM : s`.
+fn histogram(text: &str, name: &str) -> Option<Histogram> {
+    fn after<T: std::str::FromStr>(line: &str, label: &str) -> Option<T> {
+        line.split_once(label)?.1.split_whitespace().next()?.parse().ok()
+    }
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-    let after = |label: &str| line.split_once(label)?.1.split_whitespace().next()?.parse().ok();
-    Some((after("COUNT : ")?, after("SUM : ")?))
+    Some(Histogram { p50: after(line, "P50 : ")?, count: after(line, "COUNT : ")?, sum: after(line, "SUM : ")? })
 }
 
 #[cfg(test)]
@@ -50,10 +61,10 @@ mod tests {
     #[test]
     fn tickers_and_histograms_are_found_by_their_whole_name() {
         let text = "rocksdb.block.cache.hit COUNT : 7\nrocksdb.block.cache.hit.add COUNT : 9\n\
-                    rocksdb.compaction.times.micros P50 : 1.0 P95 : 2.0 P99 : 2.0 P100 : 2.0 COUNT : 3 SUM : 41\n\
+                    rocksdb.compaction.times.micros P50 : 1.5 P95 : 2.0 P99 : 2.0 P100 : 2.0 COUNT : 3 SUM : 41\n\
                     rocksdb.compaction.times.cpu_micros P50 : 1.0 P95 : 2.0 P99 : 2.0 P100 : 2.0 COUNT : 4 SUM : 5\n";
         assert_eq!(ticker(text, "rocksdb.block.cache.hit"), Some(7));
         assert_eq!(ticker(text, "rocksdb.block"), None);
-        assert_eq!(histogram(text, "rocksdb.compaction.times.micros"), Some((3, 41)));
+        assert_eq!(histogram(text, "rocksdb.compaction.times.micros"), Some(Histogram { p50: 1.5, count: 3, sum: 41 }));
     }
 }

@@ -1,17 +1,17 @@
 //! `biombo bench`: the laboratory from the command line.
 
-use std::fs::File;
-use std::io::Write;
+mod watch;
+
 use std::path::{Path, PathBuf};
 
 use biombo::Durability;
-use biombo_lab::bench::{Plan, ycsb};
+use biombo_lab::bench::Plan;
 use biombo_lab::process::{WorkerCommand, worker};
-use biombo_lab::record::{Record, to_lines};
 use biombo_lab::spec::{Partitioning, Placement};
 use biombo_lab::workload::{Distribution, Workload};
 use clap::{Args, Subcommand};
 
+use self::watch::{Output, Watch};
 use crate::failure::{Done, Failure};
 use crate::out::Out;
 use crate::size::parse_bytes;
@@ -36,6 +36,7 @@ Workloads, as YCSB defines them:
 
 Lists, separated by commas, multiply: every workload, thread count, engine and layout is run, each in a process of its own on
 freshly loaded records, with the same total cache. Repetitions interleave them; the table shows the median and the spread.
+Ctrl-C ends the bench in good order: the lines of the runs that were done stay in the JSON file, and no store is left behind.
 
 Examples:
   biombo bench ycsb --engine lmdb --workload a
@@ -134,45 +135,36 @@ fn registry() -> biombo::Registry {
 
 fn ycsb(args: YcsbArgs) -> Done {
     let (json, html) = (args.json.clone(), args.html.clone());
-    let plan = args.plan();
+    measure(&args.plan(), json.as_deref(), html.as_deref())
+}
+
+/// Do the plan; write a line after each run to `json`, a table to standard output and a report to `html` at the end.
+fn measure(plan: &Plan, json: Option<&Path>, html: Option<&Path>) -> Done {
     let registry = registry();
     plan.check(&registry).map_err(|e| Failure::usage(e.to_string()))?;
-    // Files that cannot be written are found out before the work, not after it.
-    let mut json_file = json.as_deref().map(create).transpose()?;
-    let mut html_file = html.as_deref().map(create).transpose()?;
-    let mut watcher = biombo_lab::progress::stderr();
-    let outcome = ycsb::run(&plan, &registry, &WorkerCommand::this_program()?, &mut *watcher)?;
-    drop(watcher);
-    let records: &[Record] = &outcome.records;
-    if let (Some(file), Some(path)) = (&mut json_file, &json) {
-        fill(file, path, to_lines(records).as_bytes())?;
-    }
+    let json = json.map(Output::create).transpose()?;
+    let mut html = html.map(Output::create).transpose()?;
+    let mut watch = Watch::new(json)?;
+    let outcome = biombo_lab::bench::run(plan, &registry, &WorkerCommand::this_program()?, &mut watch)?;
+    watch.finish()?;
     let mut out = Out::new();
-    if !records.is_empty() {
-        biombo_lab::table::print(&biombo_lab::summary::tables(records), &mut out).map_err(|e| Failure::output(&e))?;
-        if let (Some(file), Some(path)) = (&mut html_file, &html) {
-            let failures: Vec<String> = outcome.failures.iter().map(|(_, error)| error.to_string()).collect();
-            fill(file, path, biombo_lab::report::html(records, &failures)?.as_bytes())?;
-            out.line(format_args!("report: {}", path.display()))?;
+    if !outcome.records.is_empty() {
+        biombo_lab::table::print(&biombo_lab::summary::tables(&outcome.records), &mut out)
+            .map_err(|e| Failure::output(&e))?;
+        if let Some(html) = &mut html {
+            html.write(&biombo_lab::report::html(&outcome)?)?;
+            out.line(format_args!("report: {}", html.path().display()))?;
         }
     }
     out.finish()?;
+    let runs = outcome.records.len() + outcome.failures.len() + outcome.interrupted;
     match outcome.failures.first() {
+        _ if outcome.interrupted > 0 => {
+            Err(Failure::failed(format!("interrupted: {} of {runs} runs were not done", outcome.interrupted)))
+        }
         None => Ok(()),
-        Some((_, error)) => Err(Failure::failed(format!(
-            "{} of {} runs failed: {error}",
-            outcome.failures.len(),
-            outcome.failures.len() + records.len()
-        ))),
+        Some((_, error)) => Err(Failure::failed(format!("{} of {runs} runs failed: {error}", outcome.failures.len()))),
     }
-}
-
-fn create(path: &Path) -> Done<File> {
-    File::create(path).map_err(|e| Failure::failed(format!("cannot write {}: {e}", path.display())))
-}
-
-fn fill(file: &mut File, path: &Path, bytes: &[u8]) -> Done {
-    file.write_all(bytes).map_err(|e| Failure::failed(format!("cannot write {}: {e}", path.display())))
 }
 
 impl YcsbArgs {

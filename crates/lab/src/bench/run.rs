@@ -1,4 +1,6 @@
-//! `bench ycsb`: every run of a plan, each in its own process.
+//! Every run of a plan, each in its own process.
+
+use std::path::Path;
 
 use biombo_base::{Error, Result};
 use biombo_engine::Registry;
@@ -6,7 +8,7 @@ use biombo_engine::Registry;
 use super::plan::impossible;
 use super::{Observer, Plan};
 use crate::measure::disk;
-use crate::process::{Event, RunDir, WorkerCommand, launch, rundir};
+use crate::process::{RunDir, WorkerCommand, launch, rundir};
 use crate::record::Record;
 use crate::spec::RunSpec;
 
@@ -17,28 +19,36 @@ pub struct Outcome {
     pub records: Vec<Record>,
     /// The runs that were not, and why.
     pub failures: Vec<(RunSpec, Error)>,
+    /// The runs that were not begun or not ended because the observer interrupted them.
+    pub interrupted: usize,
 }
 
-/// Do every run of `plan`, each in a process started by `worker`. A run that fails (or whose process crashes) is noted, and
-/// the others go on; a plan that cannot be run at all is an error before anything is started.
+/// Do every run of `plan`, each in a process started by `worker`. A run that fails (or whose process crashes or hangs) is
+/// noted, and the others go on; a plan that cannot be run at all is an error before anything is started. When the observer
+/// says so, the present run is given up and no other is begun.
 pub fn run(plan: &Plan, registry: &Registry, worker: &WorkerCommand, observer: &mut dyn Observer) -> Result<Outcome> {
     plan.check(registry)?;
     let base = plan.base_dir();
     rundir::sweep(&base);
     let runs = plan.runs();
+    let count = runs.len();
     let mut outcome = Outcome::default();
     observer.plan(&runs);
     for (index, mut spec) in runs.into_iter().enumerate() {
         observer.begin(index, &spec);
-        match one(registry, worker, &base, &mut spec, observer) {
-            Ok(record) => {
-                observer.end(&spec, Ok(&record));
-                outcome.records.push(record);
-            }
-            Err(error) => {
-                observer.end(&spec, Err(&error));
-                outcome.failures.push((spec, error));
-            }
+        let result = one(registry, worker, &base, &mut spec, observer);
+        if result.is_err() && observer.interrupted() {
+            outcome.interrupted = count - index;
+            break;
+        }
+        observer.end(&spec, result.as_ref());
+        match result {
+            Ok(record) => outcome.records.push(record),
+            Err(error) => outcome.failures.push((spec, error)),
+        }
+        if observer.interrupted() {
+            outcome.interrupted = count - index - 1;
+            break;
         }
     }
     Ok(outcome)
@@ -47,7 +57,7 @@ pub fn run(plan: &Plan, registry: &Registry, worker: &WorkerCommand, observer: &
 fn one(
     registry: &Registry,
     worker: &WorkerCommand,
-    base: &std::path::Path,
+    base: &Path,
     spec: &mut RunSpec,
     observer: &mut dyn Observer,
 ) -> Result<Record> {
@@ -59,9 +69,5 @@ fn one(
         disk::check_free(dir.path(), spec.disk_bytes_needed())?;
     }
     spec.dir = dir.path().to_owned();
-    launch(worker, spec, |event| match event {
-        Event::Phase { phase, operations, seconds } => observer.phase(phase, *operations, *seconds),
-        Event::Progress { done } => observer.progress(*done),
-        Event::Result { .. } | Event::Error { .. } => {}
-    })
+    launch(worker, spec, observer)
 }
