@@ -29,6 +29,7 @@ Examples:
   biombo get fruit apple                                      red
   biombo scan fruit --prefix a --limit 10                     keys and values in order
   biombo bench ycsb --engine lmdb,rocksdb --workload a,d      measure
+  biombo bench db --engine lmdb,rocksdb --benchmark fillrandom
   biombo help load                                            all of one command"
 )]
 pub(crate) struct Cli {

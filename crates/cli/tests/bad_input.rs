@@ -400,6 +400,22 @@ fn a_bench_refuses_before_it_works() {
         2,
         &["key-bytes"],
     );
+    for (what, options, says) in [
+        ("without a benchmark", "--engine lmdb", "--benchmark"),
+        ("without an engine", "--benchmark fillseq", "--engine"),
+        ("with an unknown benchmark", "--engine lmdb --benchmark fillslow", "readwhilewriting"),
+        ("with a workload", "--engine lmdb --benchmark fillseq --workload a", "--workload"),
+        ("--key-bytes 16,0", "--engine lmdb --benchmark fillseq --key-bytes 16,0", "--key-bytes"),
+        ("--key-bytes 2", "--engine lmdb --benchmark fillseq --key-bytes 2", "at most 100 records"),
+        ("--key-bytes 16,x", "--engine lmdb --benchmark fillseq --key-bytes 16,x", "--key-bytes"),
+        ("--value-bytes of 4 GB", "--engine lmdb --benchmark fillseq --value-bytes 4000000000", "--value-bytes"),
+        ("--compression-ratio 0", "--engine lmdb --benchmark fillseq --compression-ratio 0", "--compression-ratio"),
+        ("--compression-ratio 2", "--engine lmdb --benchmark fillseq --compression-ratio 2", "--compression-ratio"),
+        ("--durability relaxed", "--engine lmdb --benchmark fillseq --durability relaxed", "sync and os"),
+        ("--threads 1,0", "--engine lmdb --benchmark fillseq --threads 1,0", "threads"),
+    ] {
+        t.case(&format!("bench db {what}"), &format!("bench db {options}"), 2, &[says]);
+    }
     t.case(
         "bench ycsb with a report where it cannot be",
         "bench ycsb --engine lmdb --workload a --html DIR/nosuch/r.html",
@@ -409,6 +425,8 @@ fn a_bench_refuses_before_it_works() {
     if has_engine("tkrzw-hash") {
         let line = "bench ycsb --engine tkrzw-hash --workload e --records 10 --operations 10 --dir DIR";
         t.case("bench ycsb: scans over an engine without order", line, 1, &["order"]);
+        let line = "bench db --engine tkrzw-hash --benchmark readseq --records 10 --dir DIR";
+        t.case("bench db: readseq over an engine without order", line, 1, &["order"]);
     }
     t.end("bench");
 }

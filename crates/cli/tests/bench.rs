@@ -1,4 +1,4 @@
-//! `biombo bench`: its lines are there as soon as a run is done, and Ctrl-C leaves nothing else behind.
+//! `biombo bench`: what comes out of a sweep; its lines are there as soon as a run is done, and Ctrl-C leaves nothing else behind.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{command, words};
+use common::{command, run, words};
 use tempfile::tempdir;
 
 fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
@@ -62,4 +62,47 @@ fn a_line_is_there_after_each_run_and_an_interruption_leaves_the_lines_and_no_st
         }
         assert!(fs::read_to_string(dir.path().join("report.html")).expect("a report").contains("</html>"));
     }
+}
+
+#[test]
+fn a_sweep_of_db_bench_gives_a_table_a_report_and_a_line_for_each_run() {
+    let dir = tempdir().expect("a directory");
+    let line = "bench db --engine lmdb,memory --benchmark fillrandom,readwhilewriting --records 300 --key-bytes 16,32 \
+                --value-bytes 64,256 --partitioning none,hard --partitions 2 --repeat 2 --cache-bytes 16MiB --seed 7 \
+                --dir DIR/runs --json DIR/runs.jsonl --html DIR/report.html";
+    let done = run(line, dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    for word in ["db_bench fillrandom, 1 thread (uniform): 300 records of 16 + 64 bytes", "lmdb hard-2", "x direct"] {
+        assert!(done.text().contains(word), "no `{word}` in\n{}", done.text());
+    }
+    let text = fs::read_to_string(dir.path().join("runs.jsonl")).expect("the lines");
+    let records: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
+    assert_eq!(records.len(), 2 * 2 * 2 * 2 * 2 * 2);
+    let names = "bench workload engine partitioning partitions executor threads durability placement cache_bytes repartition \
+                 planner records operations key_bytes value_bytes repetition seconds ops_per_s latency_ns errors rss_bytes_max \
+                 disk_bytes logical_write_bytes physical_write_bytes waf waf_by load moves compaction host version";
+    for record in &records {
+        for name in names.split_whitespace() {
+            assert!(record.get(name).is_some(), "no {name} in {record}");
+        }
+        assert_eq!((&record["bench"], &record["errors"], &record["records"]), (&"db".into(), &0.into(), &300.into()));
+        assert_eq!((&record["operations"], &record["threads"]), (&300.into(), &1.into()));
+        assert_eq!(record["compression_ratio"], 0.5);
+        let kinds: Vec<&String> = record["latency_ns"].as_object().expect("by kind").keys().collect();
+        match record["workload"].as_str() {
+            Some("fillrandom") => assert_eq!(kinds, ["insert"]),
+            _ => assert_eq!(kinds, ["read", "update"]),
+        }
+        for way in ["engine", "process", "device"] {
+            assert!(record["waf_by"].get(way).is_some(), "no {way} in {record}");
+        }
+    }
+    let report = fs::read_to_string(dir.path().join("report.html")).expect("a report");
+    for word in
+        ["Throughput against the size of values", "Throughput against the size of keys", "keys of 32 B", "lmdb hard-2"]
+    {
+        assert!(report.contains(word), "no `{word}` in the report");
+    }
+    assert_eq!(stores(&dir.path().join("runs")), 0, "a run directory is left behind");
 }

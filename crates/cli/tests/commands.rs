@@ -317,6 +317,10 @@ fn help_lists_what_works_and_teaches_it() {
     for option in ["--engine", "--workload", "--records", "--durability", "--cache-bytes", "--html", "Example"] {
         assert!(help.text().contains(option), "bench ycsb does not explain {option}");
     }
+    let help = biombo(["bench", "db", "--help"]).ok();
+    for option in ["--engine", "--benchmark", "--key-bytes", "--value-bytes", "--compression-ratio", "Example"] {
+        assert!(help.text().contains(option), "bench db does not explain {option}");
+    }
     assert!(biombo(["--version"]).ok().text().starts_with("biombo "));
 }
 

@@ -172,7 +172,7 @@ mod tests {
         let text = String::from_utf8(lines.output).unwrap();
         assert_eq!(
             text,
-            "[1/1] a lmdb, 2 threads, repetition 1: 2.00 k ops/s, p99 1.40 µs\n[1/1] FAILED no such thing\n"
+            "[1/1] a lmdb, 16 + 1000 bytes, 2 threads, repetition 1: 2.00 k ops/s, p99 1.40 µs\n[1/1] FAILED no such thing\n"
         );
     }
 }

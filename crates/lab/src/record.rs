@@ -15,7 +15,7 @@ use crate::measure::Host;
 /// One run of a key-value bench.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Which bench: `ycsb`.
+    /// Which bench: `ycsb` or `db`.
     pub bench: String,
     /// The workload's name.
     pub workload: String,
@@ -39,7 +39,7 @@ pub struct Record {
     pub repartition: String,
     /// What planned the moves.
     pub planner: Option<String>,
-    /// Records loaded.
+    /// Records loaded, or named by those who fill an empty store.
     pub records: u64,
     /// Operations finished in the run phase.
     pub operations: u64,
@@ -69,7 +69,7 @@ pub struct Record {
     pub waf: Option<f64>,
     /// Write amplification by each counter.
     pub waf_by: WafBy,
-    /// The load phase.
+    /// The load phase; zeros where there was none.
     pub load: Load,
     /// Moves of partitions.
     pub moves: Moves,
@@ -82,6 +82,8 @@ pub struct Record {
 
     /// How records were chosen.
     pub distribution: String,
+    /// What a compressor leaves of a value; 1: it cannot shrink it.
+    pub compression_ratio: f64,
     /// Operations per second asked for in an open loop; `null`: closed loop.
     pub rate: Option<f64>,
     /// The seed of the repetition.

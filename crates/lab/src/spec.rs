@@ -8,7 +8,7 @@ use biombo_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::record::label;
-use crate::workload::{Distribution, OpKind, Workload};
+use crate::workload::{Keys, OpKind, Task};
 
 /// How a store is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -92,10 +92,8 @@ impl FromStr for Placement {
 pub struct RunSpec {
     /// The engine's name.
     pub engine: String,
-    /// The workload.
-    pub workload: Workload,
-    /// How records are chosen.
-    pub distribution: Distribution,
+    /// What to do.
+    pub task: Task,
     /// How the store is divided.
     pub partitioning: Partitioning,
     /// Into how many; 1 for `none`.
@@ -106,7 +104,7 @@ pub struct RunSpec {
     pub threads: u32,
     /// `sync`, `os` or `relaxed`.
     pub durability: String,
-    /// Records to load.
+    /// Records to load, or to be named by those who fill an empty store.
     pub records: u64,
     /// Operations to run, unless `seconds` is given.
     pub operations: u64,
@@ -118,6 +116,8 @@ pub struct RunSpec {
     pub key_bytes: u32,
     /// The length of each value.
     pub value_bytes: u32,
+    /// What a compressor leaves of a value; 1: it cannot shrink it.
+    pub compression_ratio: f64,
     /// All caches together.
     pub cache_bytes: u64,
     /// Makes the run reproducible.
@@ -129,12 +129,14 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// What people call it: `a lmdb hard-8, 2 threads, repetition 1`.
+    /// What people call it: `a lmdb hard-8, 16 + 1000 bytes, 2 threads, repetition 1`.
     pub fn label(&self) -> String {
         format!(
-            "{} {}, {} thread{}, repetition {}",
-            self.workload,
+            "{} {}, {} + {} bytes, {} thread{}, repetition {}",
+            self.task,
             label(&self.engine, self.partitioning.name(), self.partitions),
+            self.key_bytes,
+            self.value_bytes,
             self.threads,
             if self.threads == 1 { "" } else { "s" },
             self.repetition
@@ -143,30 +145,37 @@ impl RunSpec {
 
     /// Inserts to expect in the run phase. A run by seconds has no known count: as many operations as records are assumed.
     pub fn inserts(&self) -> u64 {
-        (self.expected_operations() as f64 * self.workload.share(OpKind::Insert)).ceil() as u64
+        (self.expected_operations() as f64 * self.task.share(OpKind::Insert)).ceil() as u64
     }
 
-    /// Record numbers that keys must have room for: those loaded and, with a large margin, those inserted.
-    pub fn record_numbers(&self) -> u64 {
-        match (self.workload.share(OpKind::Insert) > 0.0, self.seconds) {
+    /// Its keys, with room for the records loaded and, with a large margin, those inserted. `Invalid` when that many
+    /// numbers do not fit.
+    pub fn keys(&self) -> Result<Keys> {
+        let numbers = match (self.task.grows(), self.seconds) {
             (false, _) => self.records,
             // Ten million inserts a second and thread are out of reach of any engine here.
             (true, Some(seconds)) => {
                 self.records.saturating_add((seconds * 1e7).ceil() as u64 * u64::from(self.threads))
             }
             (true, None) => self.records.saturating_add(self.operations),
-        }
+        };
+        Keys::new(self.task.key_format(), self.key_bytes, numbers)
+    }
+
+    /// Records that the load phase puts.
+    pub fn loaded(&self) -> u64 {
+        if self.task.loads() { self.records } else { 0 }
     }
 
     /// Bytes of keys and values that it puts, load phase included; for a run by seconds a guess.
     pub fn put_bytes(&self) -> u64 {
-        self.records.saturating_add(self.puts()).saturating_mul(self.record_bytes())
+        self.loaded().saturating_add(self.puts()).saturating_mul(self.record_bytes())
     }
 
     /// Bytes on disk that the run may need at its worst: three times what it puts, where updates of the same records do
     /// not add up for ever, and some room for logs.
     pub fn disk_bytes_needed(&self) -> u64 {
-        let records = self.records.saturating_add(self.puts().min(self.records.max(1_000)));
+        let records = self.loaded().saturating_add(self.puts().min(self.records.max(1_000)));
         records.saturating_mul(self.record_bytes()).saturating_mul(3).saturating_add(64 << 20)
     }
 
@@ -174,9 +183,12 @@ impl RunSpec {
         u64::from(self.key_bytes) + u64::from(self.value_bytes)
     }
 
-    /// Records put in the run phase.
+    /// Records put in the run phase. Who writes beside others is taken to be as fast as they are.
     fn puts(&self) -> u64 {
-        let writes: f64 = OpKind::ALL.iter().filter(|kind| kind.writes()).map(|k| self.workload.share(*k)).sum();
+        let writes: f64 = match self.task.beside() {
+            Some(_) => 1.0,
+            None => OpKind::ALL.iter().filter(|kind| kind.writes()).map(|k| self.task.share(*k)).sum(),
+        };
         (self.expected_operations() as f64 * writes) as u64
     }
 

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::record::{Latency, Record};
+use crate::record::{CompactionFigures, Latency, Record, WafBy};
 use crate::statistics::{Ratio, Spread, ratio};
 
 /// What the rows of one table have in common.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Table {
+    /// The bench.
+    pub bench: String,
     /// The workload's name.
     pub workload: String,
     /// How records were chosen.
@@ -24,10 +26,14 @@ pub struct Table {
     pub key_bytes: u32,
     /// As above.
     pub value_bytes: u32,
+    /// What a compressor leaves of a value.
+    pub compression_ratio: f64,
     /// All caches of a store together.
     pub cache_bytes: u64,
     /// Operations per second asked for.
     pub rate: Option<f64>,
+    /// Whether another table of the same runs differs in the lengths of keys and values alone.
+    pub swept: bool,
     /// One for each engine and layout, in the order in which they first ran.
     #[serde(skip)]
     pub rows: Vec<Row>,
@@ -36,6 +42,8 @@ pub struct Table {
 /// One engine in one layout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
+    /// What tells it from the other rows of its table: label and placement.
+    pub name: String,
     /// Such as `lmdb hard-8`.
     pub label: String,
     /// The engine.
@@ -54,6 +62,10 @@ pub struct Row {
     pub latency: BTreeMap<String, Latency>,
     /// Write amplification (median).
     pub waf: Option<f64>,
+    /// By each counter (medians).
+    pub waf_by: WafBy,
+    /// The engine's work in the background (medians).
+    pub compaction: CompactionFigures,
     /// Bytes on disk (median).
     pub disk_bytes: f64,
     /// Resident memory (median).
@@ -65,18 +77,38 @@ pub struct Row {
 }
 
 impl Table {
-    /// A heading for people.
+    /// A heading for people, which no other table of the same runs has.
     pub fn heading(&self) -> String {
-        format!(
-            "workload {}, {} thread{}",
-            self.workload.to_uppercase(),
-            self.threads,
-            if self.threads == 1 { "" } else { "s" }
-        )
+        if self.swept { format!("{}, {}", self.sweep_heading(), self.sizes()) } else { self.sweep_heading() }
+    }
+
+    /// The heading of all tables that differ in the lengths of keys and values alone.
+    pub fn sweep_heading(&self) -> String {
+        let work = match self.bench.as_str() {
+            "ycsb" => format!("workload {}", self.workload.to_uppercase()),
+            _ => self.workload.clone(),
+        };
+        format!("{work}, {} thread{}", self.threads, if self.threads == 1 { "" } else { "s" })
+    }
+
+    /// The lengths of keys and values.
+    pub fn sizes(&self) -> String {
+        format!("{} + {} bytes", self.key_bytes, self.value_bytes)
+    }
+
+    /// What a bench is called where it is well known.
+    pub fn bench_name(&self) -> &str {
+        bench_name(&self.bench)
+    }
+
+    /// Itself without rows, with the lengths of keys and values left out.
+    fn sizeless(&self) -> Self {
+        Self { key_bytes: 0, value_bytes: 0, swept: false, rows: Vec::new(), ..self.clone() }
     }
 
     fn of(record: &Record) -> Self {
         Self {
+            bench: record.bench.clone(),
             workload: record.workload.clone(),
             distribution: record.distribution.clone(),
             threads: record.threads,
@@ -84,11 +116,34 @@ impl Table {
             records: record.records,
             key_bytes: record.key_bytes,
             value_bytes: record.value_bytes,
+            compression_ratio: record.compression_ratio,
             cache_bytes: record.cache_bytes,
             rate: record.rate,
+            swept: false,
             rows: Vec::new(),
         }
     }
+}
+
+/// What a bench is called where it is well known.
+pub(crate) fn bench_name(bench: &str) -> &str {
+    match bench {
+        "ycsb" => "YCSB",
+        "db" => "db_bench",
+        other => other,
+    }
+}
+
+/// `tables` in groups that differ in the lengths of keys and values alone, in the order of their first.
+pub fn sweeps(tables: &[Table]) -> Vec<Vec<&Table>> {
+    let mut sweeps: Vec<Vec<&Table>> = Vec::new();
+    for table in tables {
+        match sweeps.iter_mut().find(|sweep| sweep[0].sizeless() == table.sizeless()) {
+            Some(sweep) => sweep.push(table),
+            None => sweeps.push(vec![table]),
+        }
+    }
+    sweeps
 }
 
 /// The records of one row and its name.
@@ -110,10 +165,12 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
             None => rows.push((name, vec![record.clone()])),
         }
     }
+    let sizeless: Vec<Table> = tables.iter().map(|(table, _)| table.sizeless()).collect();
     tables
         .into_iter()
         .map(|(mut table, groups)| {
-            let mut rows: Vec<Row> = groups.into_iter().filter_map(|(_, records)| row(records)).collect();
+            table.swept = sizeless.iter().filter(|other| **other == table.sizeless()).count() > 1;
+            let mut rows: Vec<Row> = groups.into_iter().filter_map(|(name, records)| row(name, records)).collect();
             let direct: Vec<Row> = rows.iter().filter(|row| row.partitioning == "none").cloned().collect();
             for row in rows.iter_mut().filter(|row| row.partitioning != "none") {
                 row.ratio = direct.iter().find(|d| d.engine == row.engine).and_then(|d| paired(row, d));
@@ -124,9 +181,11 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
         .collect()
 }
 
-fn row(records: Vec<Record>) -> Option<Row> {
+fn row(name: String, records: Vec<Record>) -> Option<Row> {
     let first = records.first()?;
-    let median = |figure: &dyn Fn(&Record) -> f64| Spread::of(records.iter().map(figure)).map_or(0.0, |s| s.median);
+    let known =
+        |figure: &dyn Fn(&Record) -> Option<f64>| Spread::of(records.iter().filter_map(figure)).map(|s| s.median);
+    let median = |figure: &dyn Fn(&Record) -> f64| known(&|record| Some(figure(record))).unwrap_or(0.0);
     let latency = first
         .latency_ns
         .keys()
@@ -148,6 +207,7 @@ fn row(records: Vec<Record>) -> Option<Row> {
         })
         .collect();
     Some(Row {
+        name,
         label: first.label(),
         engine: first.engine.clone(),
         partitioning: first.partitioning.clone(),
@@ -155,7 +215,18 @@ fn row(records: Vec<Record>) -> Option<Row> {
         placement: first.placement.clone(),
         ops_per_s: Spread::of(records.iter().map(|r| r.ops_per_s))?,
         latency,
-        waf: Spread::of(records.iter().filter_map(|r| r.waf)).map(|s| s.median),
+        waf: known(&|r| r.waf),
+        waf_by: WafBy {
+            engine: known(&|r| r.waf_by.engine),
+            process: known(&|r| r.waf_by.process),
+            device: known(&|r| r.waf_by.device),
+        },
+        compaction: CompactionFigures {
+            count: median(&|r| r.compaction.count as f64) as u64,
+            seconds: median(&|r| r.compaction.seconds),
+            latency_ns_p50: known(&|r| r.compaction.latency_ns_p50.map(|ns| ns as f64)).map(|ns| ns as u64),
+            bytes: median(&|r| r.compaction.bytes as f64) as u64,
+        },
         disk_bytes: median(&|r| r.disk_bytes as f64),
         rss_bytes: median(&|r| r.rss_bytes_max as f64),
         errors: records.iter().map(|r| r.errors).sum(),
@@ -210,5 +281,39 @@ mod tests {
         let tables = tables(&[record("lmdb", "none", 1, 1.0), other]);
         assert_eq!(tables.iter().map(|t| t.threads).collect::<Vec<_>>(), [2, 4]);
         assert_eq!(tables[1].heading(), "workload A, 4 threads");
+    }
+
+    #[test]
+    fn sizes_make_a_sweep_and_anything_else_does_not() {
+        let of = |workload: &str, key_bytes, value_bytes| {
+            let mut record = record("lmdb", "none", 1, 1.0);
+            (record.bench, record.workload) = ("db".into(), workload.into());
+            (record.key_bytes, record.value_bytes) = (key_bytes, value_bytes);
+            record
+        };
+        let records = [of("fillseq", 16, 100), of("readseq", 16, 100), of("fillseq", 16, 200), of("fillseq", 32, 200)];
+        let tables = tables(&records);
+        let sweeps = sweeps(&tables);
+        assert_eq!(sweeps.iter().map(Vec::len).collect::<Vec<_>>(), [3, 1]);
+        let headings: Vec<_> = sweeps.iter().flatten().map(|table| table.heading()).collect();
+        assert_eq!(headings[0], "fillseq, 2 threads, 16 + 100 bytes");
+        assert_eq!(headings[3], "readseq, 2 threads");
+    }
+
+    #[test]
+    fn costs_are_medians_of_what_is_known() {
+        let records: Vec<_> = [Some(10), None, Some(30), Some(20)]
+            .into_iter()
+            .enumerate()
+            .map(|(i, latency_ns_p50)| {
+                let mut record = record("lmdb", "none", i as u32, 1.0);
+                record.compaction = CompactionFigures { count: 4, seconds: 1.0, latency_ns_p50, bytes: 9 };
+                record.waf_by.device = latency_ns_p50.map(|ns| ns as f64);
+                record
+            })
+            .collect();
+        let row = &tables(&records)[0].rows[0];
+        assert_eq!(row.compaction, CompactionFigures { count: 4, seconds: 1.0, latency_ns_p50: Some(20), bytes: 9 });
+        assert_eq!((row.waf_by.device, row.waf_by.engine), (Some(20.0), Some(1.5)));
     }
 }

@@ -24,17 +24,25 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
     let loop_ = table.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {}/s", count(rate)));
     writeln!(
         output,
-        "YCSB {} ({}): {} records of {} + {} bytes, {}, {} cache, {loop_}",
-        table.heading(),
+        "{} {} ({}): {} records of {}{}, {}, {} cache, {loop_}",
+        table.bench_name(),
+        table.sweep_heading(),
         table.distribution,
         count(table.records as f64),
-        table.key_bytes,
-        table.value_bytes,
+        table.sizes(),
+        if table.compression_ratio < 1.0 {
+            format!(" (values compress to {})", table.compression_ratio)
+        } else {
+            String::new()
+        },
         table.durability,
         bytes(table.cache_bytes as f64),
     )?;
     let ratios = table.rows.iter().any(|row| row.ratio.is_some());
     let mut header = vec!["engine", "ops/s", "min..max", "operation", "p50", "p99", "p99.9", "WAF", "disk", "memory"];
+    if table.rows.iter().any(|row| row.compaction.count > 0) {
+        header.extend(["compactions", "their p50"]);
+    }
     if ratios {
         header.push("x direct");
     }
@@ -93,6 +101,10 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
                     "WAF" => first(row.waf.map_or("-".to_owned(), |waf| format!("{waf:.2}"))),
                     "disk" => first(bytes(row.disk_bytes)),
                     "memory" => first(bytes(row.rss_bytes)),
+                    "compactions" => first(count(row.compaction.count as f64)),
+                    "their p50" => {
+                        first(row.compaction.latency_ns_p50.map_or("-".to_owned(), |ns| duration_ns(ns as f64)))
+                    }
                     "x direct" => first(row.ratio.as_ref().map_or(String::new(), ratio)),
                     _ => first(row.errors.to_string()),
                 })
@@ -134,6 +146,25 @@ mod tests {
             3 + 2 * 2,
             "a title, a header, a rule, and two operations of two rows:\n{text}"
         );
-        assert!(!text.contains("errors"));
+        assert!(!text.contains("errors") && !text.contains("compactions"));
+    }
+
+    #[test]
+    fn compactions_are_shown_where_there_are_any() {
+        let mut busy = record("leveldb", "none", 1, 1_000.0);
+        (busy.bench, busy.workload) = ("db".into(), "fillrandom".into());
+        busy.compression_ratio = 0.5;
+        busy.compaction.count = 12;
+        busy.compaction.latency_ns_p50 = Some(7_500_000);
+        let mut quiet = busy.clone();
+        (quiet.engine, quiet.compaction) = ("lmdb".into(), Default::default());
+        let mut text = Vec::new();
+        super::print(&tables(&[busy, quiet]), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for expected in
+            ["db_bench fillrandom, 2 threads", "16 + 1000 bytes (values compress to 0.5)", "compactions", "7.50 ms"]
+        {
+            assert!(text.contains(expected), "`{expected}` is missing in\n{text}");
+        }
     }
 }

@@ -15,6 +15,16 @@ pub fn bytes(bytes: f64) -> String {
     scaled(bytes, &[(1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB")], " B")
 }
 
+/// A size that somebody chose, in powers of two where it is one: `16 B`, `4 KiB`, `1000 B`.
+pub fn size(bytes: u32) -> String {
+    match bytes {
+        0 => "0 B".to_owned(),
+        b if b.is_multiple_of(1 << 20) => format!("{} MiB", b >> 20),
+        b if b.is_multiple_of(1 << 10) => format!("{} KiB", b >> 10),
+        b => format!("{b} B"),
+    }
+}
+
 fn scaled(figure: f64, scales: &[(f64, &str)], plain: &str) -> String {
     // A figure that rounds up to the next scale belongs there.
     match scales.iter().find(|(scale, _)| figure.abs() >= 0.9995 * scale) {
@@ -46,5 +56,6 @@ mod tests {
         assert_eq!(duration_ns(12_000_000.0), "12.0 ms");
         assert_eq!(bytes(1_121_000_000.0), "1.12 GB");
         assert_eq!(bytes(0.0), "0 B");
+        assert_eq!([0, 1_000, 4_096, 1_536, 3 << 20].map(size), ["0 B", "1000 B", "4 KiB", "1536 B", "3 MiB"]);
     }
 }

@@ -8,7 +8,7 @@ use biombo_engine::{Durability, EngineKind, Registry};
 use biombo_lab::bench::{Observer, Plan, Silent, run};
 use biombo_lab::process::{WorkerCommand, worker};
 use biombo_lab::spec::{Partitioning, Placement};
-use biombo_lab::workload::Workload;
+use biombo_lab::workload::{Benchmark, Task, Workload};
 
 const WORKER: &str = "BIOMBO_LAB_WORKER";
 
@@ -72,10 +72,10 @@ fn command() -> WorkerCommand {
 fn plan(engines: &[&str], dir: &Path) -> Plan {
     Plan {
         engines: engines.iter().map(|&name| name.to_owned()).collect(),
-        workloads: vec![Workload::A],
+        tasks: vec![Workload::A.into()],
         records: 500,
         operations: 2_000,
-        value_bytes: 100,
+        value_bytes: vec![100],
         cache_bytes: Some(1 << 24),
         dir: Some(dir.to_owned()),
         ..Plan::default()
@@ -89,7 +89,8 @@ fn is_empty(dir: &Path) -> bool {
 #[test]
 fn every_workload_gives_a_whole_record_from_its_own_process() {
     let dir = tempfile::tempdir().unwrap();
-    let plan = Plan { workloads: Workload::ALL.to_vec(), repeat: 2, ..plan(&["memory", "null"], dir.path()) };
+    let plan =
+        Plan { tasks: Workload::ALL.map(Task::from).to_vec(), repeat: 2, ..plan(&["memory", "null"], dir.path()) };
     let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
     assert_eq!(outcome.records.len(), 24);
@@ -110,7 +111,7 @@ fn every_layout_of_lmdb_and_memory_does_the_same_work() {
     let all = [Partitioning::None, Partitioning::Soft, Partitioning::Hard];
     for placement in [Placement::Hash, Placement::Range] {
         let plan = Plan {
-            workloads: vec![Workload::A, Workload::D, Workload::E],
+            tasks: vec![Workload::A.into(), Workload::D.into(), Workload::E.into()],
             partitionings: all.to_vec(),
             partitions: vec![3],
             placement,
@@ -163,7 +164,7 @@ fn a_crashed_worker_is_one_clear_failure_and_the_others_go_on() {
 #[test]
 fn a_workload_that_an_engine_cannot_do_is_said_and_the_rest_is_done() {
     let dir = tempfile::tempdir().unwrap();
-    let plan = Plan { workloads: vec![Workload::E, Workload::C], ..plan(&["unordered"], dir.path()) };
+    let plan = Plan { tasks: vec![Workload::E.into(), Workload::C.into()], ..plan(&["unordered"], dir.path()) };
     let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
     assert_eq!(outcome.records.len(), 1);
     assert!(outcome.failures[0].1.to_string().contains("no order"));
@@ -234,10 +235,57 @@ fn an_interruption_gives_up_the_present_run_and_keeps_those_before() {
     let dir = tempfile::tempdir().unwrap();
     for (engines, phase) in [(["memory", "hangs", "null"], "open"), (["memory", "memory", "null"], "load")] {
         let mut observer = Interrupts { records: 1, phase, now: false };
-        let plan = Plan { workloads: vec![Workload::A, Workload::B], ..plan(&engines, dir.path()) };
+        let plan = Plan { tasks: vec![Workload::A.into(), Workload::B.into()], ..plan(&engines, dir.path()) };
         let runs = plan.runs().len();
         let outcome = run(&plan, &registry(), &command(), &mut observer).unwrap();
         assert_eq!((outcome.records.len(), outcome.failures.len(), outcome.interrupted), (1, 0, runs - 1), "{phase}");
         assert!(is_empty(dir.path()), "an interrupted run left its directory behind");
     }
+}
+
+#[test]
+fn every_benchmark_of_db_bench_sweeps_sizes_over_two_engines_in_every_layout() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = Plan {
+        tasks: Benchmark::ALL.map(Task::from).to_vec(),
+        partitionings: vec![Partitioning::None, Partitioning::Hard],
+        partitions: vec![3],
+        operations: 500,
+        threads: vec![1],
+        key_bytes: vec![16, 20],
+        value_bytes: vec![64, 256],
+        compression_ratio: 0.5,
+        ..plan(&["lmdb", "memory"], dir.path())
+    };
+    let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    assert_eq!(outcome.records.len(), 6 * 2 * 2 * 2 * 2);
+    for record in &outcome.records {
+        let name = format!("{} {}", record.workload, record.label());
+        assert_eq!((record.bench.as_str(), record.operations, record.errors), ("db", 500, 0), "{name}");
+        assert_eq!(record.compression_ratio, 0.5);
+        let (size, fills) = (u64::from(record.key_bytes + record.value_bytes), record.workload.starts_with("fill"));
+        let beside = if record.workload == "readwhilewriting" { record.latency_ns["update"].count } else { 0 };
+        let puts = match record.workload.as_str() {
+            "fillseq" | "fillrandom" | "overwrite" => 500,
+            _ => beside,
+        };
+        let loaded = if fills { 0 } else { 500 };
+        assert_eq!(record.logical_write_bytes, (loaded + puts) * size, "{name}");
+        assert_eq!((record.load.seconds > 0.0, record.load.ops_per_s > 0.0), (!fills, !fills), "{name}");
+        assert_eq!(record.latency_ns.values().map(|l| l.count).sum::<u64>(), 500 + beside, "{name}");
+    }
+    let sizes: Vec<_> = outcome.records[..16].iter().map(|r| (r.key_bytes, r.value_bytes)).collect();
+    assert_eq!(sizes.chunks(4).map(|c| c[0]).collect::<Vec<_>>(), [(16, 64), (16, 256), (20, 64), (20, 256)]);
+    assert!(is_empty(dir.path()));
+}
+
+#[test]
+fn an_engine_without_order_is_refused_readseq_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let tasks = vec![Benchmark::ReadSeq.into(), Benchmark::ReadRandom.into()];
+    let plan = Plan { tasks, operations: 100, ..plan(&["unordered"], dir.path()) };
+    let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    assert_eq!(outcome.records.len(), 1);
+    assert!(outcome.failures[0].1.to_string().contains("no order"));
 }

@@ -1,4 +1,4 @@
-//! What `bench ycsb` is asked for, and the runs that follow from it.
+//! What a bench is asked for, and the runs that follow from it.
 
 use std::path::PathBuf;
 
@@ -7,16 +7,16 @@ use biombo_engine::{Durability, Registry};
 
 use crate::measure::host;
 use crate::spec::{Partitioning, Placement, RunSpec};
-use crate::workload::{Distribution, Keys, OpKind, Workload};
+use crate::workload::{Task, Workload};
 
-/// The options of `bench ycsb`. [`Plan::default`] holds their defaults; lists multiply.
+/// The options of a bench. [`Plan::default`] holds the defaults of `bench ycsb`; lists multiply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Engines by name.
     pub engines: Vec<String>,
-    /// Workloads.
-    pub workloads: Vec<Workload>,
-    /// Records to load in each run.
+    /// Workloads and benchmarks.
+    pub tasks: Vec<Task>,
+    /// Records to load in each run, or to be named by those who fill an empty store.
     pub records: u64,
     /// Operations of each run phase, of all threads together.
     pub operations: u64,
@@ -34,12 +34,12 @@ pub struct Plan {
     pub placement: Placement,
     /// When writes of the run phase are acknowledged. The load phase uses `os` and is flushed at its end.
     pub durability: Durability,
-    /// The length of each key.
-    pub key_bytes: u32,
-    /// The length of each value.
-    pub value_bytes: u32,
-    /// Instead of what the workload's definition names.
-    pub distribution: Option<Distribution>,
+    /// The lengths of keys.
+    pub key_bytes: Vec<u32>,
+    /// The lengths of values.
+    pub value_bytes: Vec<u32>,
+    /// What a compressor leaves of a value; 1: it cannot shrink it.
+    pub compression_ratio: f64,
     /// All caches of a store together; `None`: 2 GiB, or a quarter of the machine's memory where that is less.
     pub cache_bytes: Option<u64>,
     /// Repetitions of everything, interleaved.
@@ -54,7 +54,7 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             engines: Vec::new(),
-            workloads: vec![Workload::A],
+            tasks: vec![Workload::A.into()],
             records: 1_000_000,
             operations: 1_000_000,
             seconds: None,
@@ -64,9 +64,9 @@ impl Default for Plan {
             partitions: vec![8],
             placement: Placement::Hash,
             durability: Durability::Os,
-            key_bytes: 16,
-            value_bytes: 1_000,
-            distribution: None,
+            key_bytes: vec![16],
+            value_bytes: vec![1_000],
+            compression_ratio: 1.0,
             cache_bytes: None,
             repeat: 1,
             seed: 1,
@@ -96,7 +96,11 @@ impl Plan {
     pub fn check(&self, registry: &Registry) -> Result<()> {
         let require = |ok: bool, what: &str| if ok { Ok(()) } else { Err(Error::invalid(what)) };
         require(!self.engines.is_empty(), "name at least one engine with --engine")?;
-        require(!self.workloads.is_empty(), "name at least one workload with --workload: a, b, c, d, e or f")?;
+        require(!self.tasks.is_empty(), "name at least one workload or benchmark")?;
+        require(
+            !self.key_bytes.is_empty() && !self.value_bytes.is_empty(),
+            "name at least one length with --key-bytes and --value-bytes",
+        )?;
         require(
             !self.threads.is_empty() && !self.partitionings.is_empty(),
             "name at least one layout and thread count",
@@ -123,27 +127,25 @@ impl Plan {
         if let Some(rate) = self.rate {
             require(rate.is_finite() && rate > 0.0 && rate <= 1e9, "--rate must be more than 0 operations per second")?;
         }
+        require(
+            self.compression_ratio > 0.0 && self.compression_ratio <= 1.0,
+            "--compression-ratio must be more than 0 and at most 1",
+        )?;
         if self.durability == Durability::Relaxed {
-            return Err(Error::unsupported("`bench ycsb` measures the durability levels sync and os"));
+            return Err(Error::unsupported("a bench measures the durability levels sync and os"));
         }
         for engine in &self.engines {
             let capabilities = (registry.get(engine)?.capabilities)();
-            require(
-                self.key_bytes as usize <= capabilities.key_bytes_max,
-                &format!("--key-bytes {} is more than the {} of {engine}", self.key_bytes, capabilities.key_bytes_max),
-            )?;
-            require(
-                self.value_bytes as usize <= capabilities.value_bytes_max,
-                &format!(
-                    "--value-bytes {} is more than the {} of {engine}",
-                    self.value_bytes, capabilities.value_bytes_max
-                ),
-            )?;
+            let within = |option: &str, sizes: &[u32], max: usize| match sizes.iter().max() {
+                Some(&most) if most as usize > max => {
+                    Err(Error::invalid(format!("{option} {most} is more than the {max} of {engine}")))
+                }
+                _ => Ok(()),
+            };
+            within("--key-bytes", &self.key_bytes, capabilities.key_bytes_max)?;
+            within("--value-bytes", &self.value_bytes, capabilities.value_bytes_max)?;
         }
-        for spec in self.runs() {
-            Keys::new(spec.key_bytes, spec.record_numbers())?;
-        }
-        Ok(())
+        self.runs().iter().try_for_each(|spec| spec.keys().map(drop))
     }
 
     /// Every run in its order: all layouts of all engines side by side, then again for the next repetition, so that a drift
@@ -151,39 +153,50 @@ impl Plan {
     pub fn runs(&self) -> Vec<RunSpec> {
         let mut runs: Vec<RunSpec> = Vec::new();
         for repetition in 1..=self.repeat {
-            for &workload in &self.workloads {
-                for &threads in &self.threads {
-                    for engine in &self.engines {
-                        for (partitioning, partitions) in self.layouts() {
-                            let spec = RunSpec {
-                                engine: engine.clone(),
-                                workload,
-                                distribution: self.distribution.unwrap_or(workload.distribution()),
-                                partitioning,
-                                partitions,
-                                placement: self.placement,
-                                threads,
-                                durability: self.durability.name().to_owned(),
-                                records: self.records,
-                                operations: self.operations,
-                                seconds: self.seconds,
-                                rate: self.rate,
-                                key_bytes: self.key_bytes,
-                                value_bytes: self.value_bytes,
-                                cache_bytes: self.cache_bytes(),
-                                seed: self.seed.wrapping_add(u64::from(repetition - 1)),
-                                repetition,
-                                dir: PathBuf::new(),
-                            };
-                            if !runs.contains(&spec) {
-                                runs.push(spec);
-                            }
+            for (task, threads, key_bytes, value_bytes) in self.points() {
+                for engine in &self.engines {
+                    for (partitioning, partitions) in self.layouts() {
+                        let spec = RunSpec {
+                            engine: engine.clone(),
+                            task,
+                            partitioning,
+                            partitions,
+                            placement: self.placement,
+                            threads,
+                            durability: self.durability.name().to_owned(),
+                            records: self.records,
+                            operations: self.operations,
+                            seconds: self.seconds,
+                            rate: self.rate,
+                            key_bytes,
+                            value_bytes,
+                            compression_ratio: self.compression_ratio,
+                            cache_bytes: self.cache_bytes(),
+                            seed: self.seed.wrapping_add(u64::from(repetition - 1)),
+                            repetition,
+                            dir: PathBuf::new(),
+                        };
+                        if !runs.contains(&spec) {
+                            runs.push(spec);
                         }
                     }
                 }
             }
         }
         runs
+    }
+
+    /// What engines and layouts are compared at: task, threads, key bytes and value bytes.
+    fn points(&self) -> Vec<(Task, u32, u32, u32)> {
+        let mut points = Vec::new();
+        for &task in &self.tasks {
+            for &threads in &self.threads {
+                for &key_bytes in &self.key_bytes {
+                    points.extend(self.value_bytes.iter().map(|&value_bytes| (task, threads, key_bytes, value_bytes)));
+                }
+            }
+        }
+        points
     }
 
     fn layouts(&self) -> Vec<(Partitioning, u32)> {
@@ -201,9 +214,6 @@ impl Plan {
 /// Why a run cannot be done by its engine, found out before anything is started.
 pub(crate) fn impossible(registry: &Registry, spec: &RunSpec) -> Option<Error> {
     let capabilities = (registry.get(&spec.engine).ok()?.capabilities)();
-    let unordered = |what: &str| {
-        Some(Error::unsupported(format!("{}: {} keeps no order of keys, {what}", spec.label(), spec.engine)))
-    };
     if spec.engine == crate::null::NAME && spec.partitioning == Partitioning::Hard {
         return Some(Error::unsupported(format!(
             "{}: the engine null keeps nothing, not even what a hard store notes in each partition: measure it with \
@@ -211,15 +221,14 @@ pub(crate) fn impossible(registry: &Registry, spec: &RunSpec) -> Option<Error> {
             spec.label()
         )));
     }
-    if spec.workload.share(OpKind::Scan) > 0.0 && !capabilities.ordered {
-        return unordered("so the workload's scans cannot be run");
-    }
-    None
+    let why = spec.task.order().filter(|_| !capabilities.ordered)?;
+    Some(Error::unsupported(format!("{}: {} keeps no order of keys, so {why}", spec.label(), spec.engine)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Benchmark;
 
     fn registry() -> Registry {
         let mut registry = Registry::new();
@@ -248,6 +257,25 @@ mod tests {
     }
 
     #[test]
+    fn a_sweep_compares_all_engines_at_every_size_before_it_goes_on() {
+        let plan = Plan {
+            tasks: vec![Benchmark::FillRandom.into(), Benchmark::ReadRandom.into()],
+            partitionings: vec![Partitioning::None],
+            key_bytes: vec![16, 32],
+            value_bytes: vec![256, 1_024],
+            repeat: 1,
+            ..plan()
+        };
+        let runs = plan.runs();
+        assert_eq!(runs.len(), 2 * 2 * 2 * 2);
+        let points: Vec<_> = runs.iter().map(|r| (r.engine.as_str(), r.key_bytes, r.value_bytes)).collect();
+        assert_eq!(points[..4], [("memory", 16, 256), ("null", 16, 256), ("memory", 16, 1_024), ("null", 16, 1_024)]);
+        assert_eq!(points[..8], points[8..]);
+        assert!(runs[..8].iter().all(|r| r.task.name() == "fillrandom" && r.loaded() == 0));
+        assert!(runs[8..].iter().all(|r| r.task.name() == "readrandom" && r.loaded() == r.records));
+    }
+
+    #[test]
     fn what_is_named_twice_is_done_once() {
         let plan = Plan { engines: vec!["null".into(), "null".into()], threads: vec![1, 2, 1], ..plan() };
         assert_eq!(plan.runs().len(), 2 * 2 * 3);
@@ -271,8 +299,12 @@ mod tests {
         refuse(&|p| p.seconds = Some(-1.0), "--seconds");
         refuse(&|p| p.rate = Some(f64::NAN), "--rate");
         refuse(&|p| p.repeat = 0, "--repeat");
-        refuse(&|p| p.key_bytes = 2, "--key-bytes");
-        refuse(&|p| p.key_bytes = 70_000, "--key-bytes");
+        refuse(&|p| p.key_bytes = vec![16, 2], "--key-bytes");
+        refuse(&|p| p.key_bytes = vec![16, 70_000], "--key-bytes");
+        refuse(&|p| p.key_bytes.clear(), "--key-bytes");
+        refuse(&|p| p.value_bytes = vec![u32::MAX, 1], "--value-bytes");
+        refuse(&|p| p.compression_ratio = 0.0, "--compression-ratio");
+        refuse(&|p| p.compression_ratio = f64::NAN, "--compression-ratio");
         refuse(&|p| p.durability = Durability::Relaxed, "sync and os");
     }
 }

@@ -1,4 +1,4 @@
-//! The load phase: every record is inserted once, in the hashed order of the keys, by all threads together.
+//! The load phase: every record is inserted once, in no order of keys, by all threads together.
 
 use std::sync::Barrier;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::target::Target;
 use crate::workload::{Keys, Random, Values};
 
 /// What a load phase took.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Loaded {
     /// Records inserted.
     pub records: u64,
@@ -38,14 +38,14 @@ pub fn load(
                     let mut key = Vec::with_capacity(keys.bytes());
                     barrier.wait();
                     let mut since = 0u64;
-                    let mut number = u64::from(thread);
-                    while number < records {
-                        keys.write(number, &mut key);
+                    let mut place = u64::from(thread);
+                    while place < records {
+                        keys.write(keys.loaded(place), &mut key);
                         if let Err(error) = target.load(&key, values.next(&mut random)) {
                             progress.stop();
                             return Err(error);
                         }
-                        number += u64::from(threads);
+                        place += u64::from(threads);
                         since += 1;
                         if since == 64 {
                             progress.add(since);

@@ -1,5 +1,6 @@
 //! Drivers: the load phase and the run phase of a workload over a [`Target`](crate::target::Target).
 
+mod client;
 pub mod latency;
 pub mod load;
 mod pace;

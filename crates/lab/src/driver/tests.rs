@@ -1,5 +1,6 @@
 //! The driver over targets whose behaviour is known.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -7,13 +8,12 @@ use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::{OpenOptions, Stats};
 
 use super::*;
-use crate::target::{EngineTarget, Target};
-use crate::workload::{Keys, OpKind, Values, Workload};
+use crate::target::{EngineTarget, Target, Walk};
+use crate::workload::{Benchmark, KeyFormat, Keys, OpKind, Task, Values, Workload};
 
 fn settings(workload: Workload, records: u64, operations: u64, threads: u32) -> Settings {
     Settings {
-        workload,
-        distribution: workload.distribution(),
+        task: workload.into(),
         records,
         inserts: (operations as f64 * workload.share(OpKind::Insert)) as u64,
         threads,
@@ -33,7 +33,7 @@ fn every_workload_runs_without_errors_and_counts_what_it_did() {
     for workload in Workload::ALL {
         for threads in [1, 3] {
             let target = memory();
-            let (keys, values) = (Keys::new(16, 10_000).unwrap(), Values::new(50, 1));
+            let (keys, values) = (Keys::new(KeyFormat::Hashed, 16, 10_000).unwrap(), Values::new(50, 1.0, 1));
             let loaded = load(&target, &keys, &values, 1_000, threads, 1, &Progress::new()).unwrap();
             assert_eq!(loaded.records, 1_000);
             assert_eq!(target.stats().unwrap().keys, Some(1_000));
@@ -62,7 +62,7 @@ fn every_workload_runs_without_errors_and_counts_what_it_did() {
 #[test]
 fn a_run_by_seconds_ends_in_time() {
     let target = memory();
-    let (keys, values) = (Keys::new(16, 10_000).unwrap(), Values::new(50, 1));
+    let (keys, values) = (Keys::new(KeyFormat::Hashed, 16, 10_000).unwrap(), Values::new(50, 1.0, 1));
     load(&target, &keys, &values, 100, 1, 1, &Progress::new()).unwrap();
     let began = Instant::now();
     let settings = Settings { until: Until::Seconds(0.3), ..settings(Workload::C, 100, 0, 2) };
@@ -92,6 +92,9 @@ impl Target for Stalls {
     fn scan(&self, _from: &[u8], _limit: u32, _into: &mut Vec<u8>) -> Result<u32> {
         Ok(0)
     }
+    fn walk(&self) -> Result<Box<dyn Walk>> {
+        Err(Error::unsupported("no walks here"))
+    }
     fn flush(&self) -> Result<()> {
         Ok(())
     }
@@ -105,7 +108,7 @@ impl Target for Stalls {
 
 fn p99_ns(rate: Option<f64>) -> u64 {
     let target = Stalls { calls: AtomicU64::new(0) };
-    let (keys, values) = (Keys::new(16, 10_000).unwrap(), Values::new(50, 1));
+    let (keys, values) = (Keys::new(KeyFormat::Hashed, 16, 10_000).unwrap(), Values::new(50, 1.0, 1));
     let settings = Settings { rate, check: false, ..settings(Workload::C, 100, 2_500, 1) };
     let ran = run(&target, &settings, &keys, &values, &Progress::new()).unwrap();
     assert_eq!(ran.operations, 2_500);
@@ -130,7 +133,7 @@ fn an_open_loop_shows_a_stall_to_all_who_wait_behind_it_and_a_closed_one_hides_i
 #[test]
 fn a_full_disk_ends_load_and_run_with_its_error() {
     let target = Stalls { calls: AtomicU64::new(0) };
-    let (keys, values) = (Keys::new(16, 10_000).unwrap(), Values::new(50, 1));
+    let (keys, values) = (Keys::new(KeyFormat::Hashed, 16, 10_000).unwrap(), Values::new(50, 1.0, 1));
     let error = load(&target, &keys, &values, 100, 2, 1, &Progress::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Full);
     let settings = settings(Workload::A, 100, 1_000_000_000, 2);
@@ -141,8 +144,144 @@ fn a_full_disk_ends_load_and_run_with_its_error() {
 #[test]
 fn a_missing_record_is_counted_as_an_error() {
     let target = memory();
-    let (keys, values) = (Keys::new(16, 10_000).unwrap(), Values::new(50, 1));
+    let (keys, values) = (Keys::new(KeyFormat::Hashed, 16, 10_000).unwrap(), Values::new(50, 1.0, 1));
     let ran = run(&target, &settings(Workload::C, 10, 100, 1), &keys, &values, &Progress::new()).unwrap();
     assert_eq!(ran.errors, 100);
     assert!(ran.first_error.unwrap().contains("missing"));
+}
+
+/// A key as put or read, and whether it was put.
+type Call = (Vec<u8>, bool);
+
+/// Notes every call and answers as if all were there.
+#[derive(Default)]
+struct Notes {
+    calls: Mutex<Vec<Call>>,
+}
+
+impl Notes {
+    fn note(&self, key: &[u8], put: bool) {
+        self.calls.lock().unwrap().push((key.to_vec(), put));
+    }
+}
+
+impl Target for Notes {
+    fn read(&self, key: &[u8], _into: &mut Vec<u8>) -> Result<bool> {
+        self.note(key, false);
+        // Writers get a turn.
+        std::thread::sleep(Duration::from_micros(50));
+        Ok(true)
+    }
+    fn put(&self, key: &[u8], _value: &[u8]) -> Result<()> {
+        self.note(key, true);
+        Ok(())
+    }
+    fn load(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put(key, value)
+    }
+    fn scan(&self, _from: &[u8], _limit: u32, _into: &mut Vec<u8>) -> Result<u32> {
+        Ok(0)
+    }
+    fn walk(&self) -> Result<Box<dyn Walk>> {
+        Err(Error::unsupported("no walks here"))
+    }
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+    fn stats(&self) -> Result<Stats> {
+        Ok(Stats::default())
+    }
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn db(benchmark: Benchmark, records: u64, operations: u64, threads: u32) -> Settings {
+    Settings { task: benchmark.into(), inserts: 0, check: false, ..settings(Workload::C, records, operations, threads) }
+}
+
+fn noted(settings: &Settings) -> (Ran, Vec<Call>) {
+    let target = Notes::default();
+    let keys = Keys::new(KeyFormat::Decimal, 16, settings.records).unwrap();
+    let ran = run(&target, settings, &keys, &Values::new(100, 0.5, 1), &Progress::new()).unwrap();
+    (ran, target.calls.into_inner().unwrap())
+}
+
+#[test]
+fn fillseq_puts_every_key_in_order_and_by_many_threads_once() {
+    let (ran, calls) = noted(&db(Benchmark::FillSeq, 500, 500, 1));
+    let keys: Vec<_> = calls.into_iter().map(|(key, put)| (String::from_utf8(key).unwrap(), put)).collect();
+    assert!(keys.iter().enumerate().all(|(i, call)| *call == (format!("{i:016}"), true)));
+    assert_eq!((keys.len(), ran.operations, ran.logical_write_bytes), (500, 500, 500 * 116));
+    let (ran, mut calls) = noted(&db(Benchmark::FillSeq, 500, 500, 3));
+    calls.sort();
+    calls.dedup();
+    assert_eq!((calls.len(), ran.operations), (500, 500));
+}
+
+#[test]
+fn random_benchmarks_do_their_kind_on_keys_that_exist_with_replacement() {
+    for (benchmark, puts) in
+        [(Benchmark::FillRandom, true), (Benchmark::Overwrite, true), (Benchmark::ReadRandom, false)]
+    {
+        let (ran, mut calls) = noted(&db(benchmark, 500, 1_000, 2));
+        assert_eq!((ran.operations, calls.len()), (1_000, 1_000));
+        assert!(calls.iter().all(|(key, put)| *put == puts && key.as_slice() < b"0000000000000500".as_slice()));
+        calls.sort();
+        calls.dedup();
+        // 1,000 draws of 500 keys leave out 1/e^2 of them, 68 give or take 7.
+        assert!((400..470).contains(&calls.len()), "{benchmark}: {} keys", calls.len());
+    }
+}
+
+#[test]
+fn readwhilewriting_counts_its_readers_and_writes_beside_them_until_they_end() {
+    for settings in [
+        db(Benchmark::ReadWhileWriting, 500, 1_000, 2),
+        Settings { until: Until::Seconds(0.1), ..db(Benchmark::ReadWhileWriting, 500, 0, 1) },
+    ] {
+        let progress = Progress::new();
+        let target = Notes::default();
+        let keys = Keys::new(KeyFormat::Decimal, 16, 500).unwrap();
+        let ran = run(&target, &settings, &keys, &Values::new(100, 0.5, 1), &progress).unwrap();
+        let calls = target.calls.into_inner().unwrap();
+        let puts = calls.iter().filter(|(_, put)| *put).count() as u64;
+        let reads = calls.len() as u64 - puts;
+        assert!(puts > 10 && reads > 100, "{reads} reads, {puts} puts");
+        assert_eq!((ran.operations, progress.done()), (reads, reads));
+        assert_eq!(ran.timeline.operations.iter().sum::<u64>(), reads);
+        let counts: Vec<_> = ran.latencies.iter().map(|(kind, histogram)| (kind, histogram.len())).collect();
+        assert_eq!(counts, [(OpKind::Read, reads), (OpKind::Update, puts)]);
+        assert_eq!(ran.logical_write_bytes, puts * 116);
+    }
+}
+
+#[test]
+fn a_reader_that_fails_ends_the_writer_beside_it() {
+    let target = Stalls { calls: AtomicU64::new(0) };
+    let keys = Keys::new(KeyFormat::Decimal, 16, 500).unwrap();
+    let settings = db(Benchmark::ReadWhileWriting, 500, u64::MAX, 1);
+    let error = run(&target, &settings, &keys, &Values::new(100, 0.5, 1), &Progress::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full);
+}
+
+#[test]
+fn readseq_reads_in_order_and_begins_anew_after_the_last() {
+    let target = memory();
+    let (keys, values) = (Keys::new(KeyFormat::Decimal, 16, 100).unwrap(), Values::new(50, 0.5, 1));
+    load(&target, &keys, &values, 100, 1, 1, &Progress::new()).unwrap();
+    let mut walk = target.walk().unwrap();
+    let mut seen = Vec::new();
+    let mut buffer = Vec::new();
+    while walk.next(&mut buffer).unwrap() {
+        seen.push(String::from_utf8(buffer[..16].to_vec()).unwrap());
+    }
+    assert!(seen.iter().enumerate().all(|(i, key)| *key == format!("{i:016}")) && seen.len() == 100);
+    let settings = Settings { check: true, ..db(Benchmark::ReadSeq, 100, 1_050, 2) };
+    let ran = run(&target, &settings, &keys, &values, &Progress::new()).unwrap();
+    assert_eq!((ran.operations, ran.errors, ran.logical_write_bytes), (1_050, 0, 0), "{:?}", ran.first_error);
+    // An empty store has nothing to read.
+    let ran = run(&memory(), &settings, &keys, &values, &Progress::new()).unwrap();
+    assert_eq!(ran.errors, 1_050);
+    assert_eq!(Task::from(Benchmark::ReadSeq).distribution(), "sequential");
 }

@@ -13,7 +13,7 @@ use crate::driver::{self, Loaded, Progress, Ran, Settings, Until};
 use crate::measure::{Device, Host, disk, process};
 use crate::record::{Latency, Load, Moves, Record, WafBy};
 use crate::spec::RunSpec;
-use crate::workload::{Keys, Values};
+use crate::workload::Values;
 
 /// How often progress is reported.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
@@ -44,8 +44,8 @@ pub fn main(registry: &Registry, mut input: impl Read, output: impl Write + Send
 
 fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>) -> Result<Record> {
     let kind = registry.get(&spec.engine)?;
-    let keys = Keys::new(spec.key_bytes, spec.record_numbers())?;
-    let values = Values::new(spec.value_bytes, spec.seed);
+    let keys = spec.keys()?;
+    let values = Values::new(spec.value_bytes, spec.compression_ratio, spec.seed);
     let device = Device::of(&spec.dir);
 
     output.phase("open", None, None)?;
@@ -54,17 +54,19 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     let device_before = device.as_ref().and_then(Device::written_bytes);
     let target = crate::target::open(registry, spec, &keys)?;
 
-    output.phase("load", Some(spec.records), None)?;
-    let loaded = output.watched(|progress| {
-        driver::load(target.as_ref(), &keys, &values, spec.records, spec.threads, spec.seed, progress)
-    })?;
+    let mut loaded = Loaded::default();
+    if spec.task.loads() {
+        output.phase("load", Some(spec.records), None)?;
+        loaded = output.watched(|progress| {
+            driver::load(target.as_ref(), &keys, &values, spec.records, spec.threads, spec.seed, progress)
+        })?;
+    }
     output.phase("settle", None, None)?;
     disk::settle(&spec.dir)?;
 
     output.phase("run", spec.seconds.is_none().then_some(spec.operations), spec.seconds)?;
     let settings = Settings {
-        workload: spec.workload,
-        distribution: spec.distribution,
+        task: spec.task,
         records: spec.records,
         inserts: spec.inserts(),
         threads: spec.threads,
@@ -120,8 +122,8 @@ fn record(
     let physical = written.process.or(written.engine);
     let per_second = |count: u64, seconds: f64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     Record {
-        bench: "ycsb".to_owned(),
-        workload: spec.workload.name().to_owned(),
+        bench: spec.task.bench().to_owned(),
+        workload: spec.task.name().to_owned(),
         engine: spec.engine.clone(),
         partitioning: spec.partitioning.name().to_owned(),
         partitions: spec.partitions,
@@ -156,7 +158,8 @@ fn record(
         compaction: stats.compaction.unwrap_or_default().into(),
         host: Host::here(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        distribution: spec.distribution.name().to_owned(),
+        distribution: spec.task.distribution().to_owned(),
+        compression_ratio: spec.compression_ratio,
         rate: spec.rate,
         seed: spec.seed,
         first_error: ran.first_error,

@@ -17,8 +17,16 @@ const DOCUMENTED: &str = r#"{"bench":"ycsb","workload":"a","engine":"log","parti
  "host":{"cpu":"","cores":2,"kernel":""},"version":""}"#;
 
 /// What this version adds at the top.
-const ADDED: [&str; 7] =
-    ["distribution", "rate", "seed", "first_error", "timeline", "engine_version", "engine_options"];
+const ADDED: [&str; 8] = [
+    "distribution",
+    "compression_ratio",
+    "rate",
+    "seed",
+    "first_error",
+    "timeline",
+    "engine_version",
+    "engine_options",
+];
 
 /// A plausible record.
 pub(crate) fn record(engine: &str, partitioning: &str, repetition: u32, ops_per_s: f64) -> Record {
@@ -57,6 +65,7 @@ pub(crate) fn record(engine: &str, partitioning: &str, repetition: u32, ops_per_
         host: Host { cpu: "A processor".into(), cores: 2, kernel: "6.1".into() },
         version: "0.1.0".into(),
         distribution: "zipfian".into(),
+        compression_ratio: 1.0,
         rate: None,
         seed: 1,
         first_error: None,

@@ -7,13 +7,15 @@ use serde::Serialize;
 use super::axis::Linear;
 use super::date;
 use super::findings::{class, findings};
+use super::methods::methods;
 use super::plots::{Series, bars, latencies, panel};
+use super::sweep::sweep;
 use crate::driver::Timeline;
 use crate::record::{Latency, Record};
 use crate::statistics::{PAIRS_MIN, Ratio};
-use crate::summary::{Row, Table, tables};
-use crate::units::{bytes, count, duration_ns};
-use crate::workload::Workload;
+use crate::summary::{Row, Table, bench_name, sweeps, tables};
+use crate::units::{bytes, count, duration_ns, size};
+use crate::workload::{Benchmark, Workload};
 
 /// The page's colours for engines.
 const COLOURS: usize = 8;
@@ -21,20 +23,20 @@ const COLOURS: usize = 8;
 pub(crate) fn page(records: &[Record], failures: &[String], lines: String) -> Value {
     let tables = tables(records);
     let engines = distinct(records.iter().map(|r| r.engine.clone()));
-    let sections: Vec<Value> = tables.iter().map(|table| section(table, &engines)).collect();
+    let sections: Vec<Value> = sweeps(&tables).iter().map(|tables| section(tables, &engines)).collect();
     context! {
         title => title(records, &engines),
         lead => lead(records),
         findings => Value::from(Serde(findings(&tables))),
         failures => Value::from(Serde(failures)),
-        tables => sections,
+        sections => sections,
         methods => methods(records),
         engines => options(records),
         records => lines,
     }
 }
 
-fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+pub(super) fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     items.fold(Vec::new(), |mut all, item| {
         if !all.contains(&item) {
             all.push(item);
@@ -52,11 +54,20 @@ fn list(items: &[String]) -> String {
 }
 
 fn title(records: &[Record], engines: &[String]) -> String {
-    let workloads = distinct(records.iter().map(|r| r.workload.to_uppercase()));
+    let works: Vec<String> = distinct(records.iter().map(|r| r.bench.as_str()))
+        .into_iter()
+        .map(|bench| {
+            let names = distinct(records.iter().filter(|r| r.bench == bench).map(|r| match bench {
+                "ycsb" => r.workload.to_uppercase(),
+                _ => r.workload.clone(),
+            }));
+            format!("{} {}", bench_name(bench), list(&names))
+        })
+        .collect();
     if engines.len() <= 6 {
-        format!("YCSB {} on {}", list(&workloads), list(engines))
+        format!("{} on {}", list(&works), list(engines))
     } else {
-        format!("YCSB {} on {} engines", list(&workloads), engines.len())
+        format!("{} on {} engines", list(&works), engines.len())
     }
 }
 
@@ -75,25 +86,40 @@ fn lead(records: &[Record]) -> String {
     )
 }
 
-fn series<'a>(row: &'a Row, engines: &[String]) -> Series<'a> {
+pub(super) fn series<'a>(row: &'a Row, engines: &[String]) -> Series<'a> {
     let colour = engines.iter().position(|engine| *engine == row.engine).unwrap_or(0) % COLOURS;
     Series { label: &row.label, colour, direct: row.partitioning == "none" }
 }
 
-fn section(table: &Table, engines: &[String]) -> Value {
-    let repetitions = table.rows.iter().map(|row| row.records.len()).max().unwrap_or(0);
-    let summary = table.workload.parse::<Workload>().map_or(String::new(), |w| format!(": {}", w.summary()));
-    let heading = table.heading().replacen('w', "W", 1);
+/// One workload with one number of threads: a table with its plots, or a sweep's plots with the tables folded up below.
+fn section(tables: &[&Table], engines: &[String]) -> Value {
+    let first = tables[0];
+    context! {
+        heading => first.sweep_heading().replacen('w', "W", usize::from(first.bench == "ycsb")),
+        setting => setting(tables),
+        sweep => (tables.len() > 1).then(|| sweep(tables, engines)),
+        spread => spread_note(tables),
+        tables => tables.iter().map(|table| body(table, engines)).collect::<Vec<_>>(),
+    }
+}
+
+fn repetitions(table: &Table) -> usize {
+    table.rows.iter().map(|row| row.records.len()).max().unwrap_or(0)
+}
+
+fn spread_note(tables: &[&Table]) -> String {
+    match tables.iter().map(|table| repetitions(table)).max().unwrap_or(0) {
+        0 | 1 => "one run each: no spread is known".to_owned(),
+        several => format!("median of {several} repetitions, whiskers from the slowest to the fastest"),
+    }
+}
+
+fn body(table: &Table, engines: &[String]) -> Value {
     let kinds = distinct(table.rows.iter().flat_map(|row| row.latency.keys().cloned()));
     let timelines = Timelines::new(table);
     context! {
-        heading => heading,
-        setting => setting(table, &summary),
-        spread => if repetitions > 1 {
-            format!("median of {repetitions} repetitions, whiskers from the slowest to the fastest")
-        } else {
-            "one run each: no spread is known".to_owned()
-        },
+        sizes => format!("keys of {}, values of {}", size(table.key_bytes), size(table.value_bytes)),
+        spread => spread_note(&[table]),
         bars => bars(&table.rows.iter().map(|row| (series(row, engines), row.ops_per_s)).collect::<Vec<_>>()),
         latencies => kinds.iter().map(|kind| latency(table, kind, engines)).collect::<Vec<_>>(),
         panels => timelines.panels(table, engines),
@@ -103,7 +129,7 @@ fn section(table: &Table, engines: &[String]) -> Value {
         ),
         both => table.rows.iter().any(|row| row.partitioning == "none")
             && table.rows.iter().any(|row| row.partitioning != "none"),
-        interval_note => if repetitions >= PAIRS_MIN {
+        interval_note => if repetitions(table) >= PAIRS_MIN {
             "the 95 % interval of the ratio"
         } else {
             "the smallest and largest ratio"
@@ -111,18 +137,35 @@ fn section(table: &Table, engines: &[String]) -> Value {
         ratios => table.rows.iter().any(|row| row.ratio.is_some()),
         errors => table.rows.iter().any(|row| row.errors > 0),
         rows => Value::from(Serde(table.rows.iter().flat_map(lines).collect::<Vec<_>>())),
+        costs => Value::from(Serde(table.rows.iter().map(cost).collect::<Vec<_>>())),
     }
 }
 
-fn setting(table: &Table, summary: &str) -> String {
+fn setting(tables: &[&Table]) -> String {
+    let table = tables[0];
+    let sizes = |of: fn(&Table) -> u32| {
+        let mut sizes = distinct(tables.iter().map(|table| of(table)));
+        sizes.sort_unstable();
+        list(&sizes.into_iter().map(size).collect::<Vec<_>>())
+    };
+    let work = match (table.workload.parse::<Workload>(), table.workload.parse::<Benchmark>()) {
+        (Ok(workload), _) => format!(" {}: {}", workload.name().to_uppercase(), workload.summary()),
+        (_, Ok(benchmark)) => format!(" {benchmark}: {}", benchmark.summary()),
+        _ => format!(" {}", table.workload),
+    };
     format!(
-        "YCSB {}{summary}, {} distribution. {} records with keys of {} and values of {} bytes; writes acknowledged at {}; {} \
-         of cache for each store; {}.",
-        table.workload.to_uppercase(),
+        "{}{work}, {} distribution. {} records with keys of {} and values of {}{}; writes acknowledged at {}; {} of cache \
+         for each store; {}.",
+        table.bench_name(),
         table.distribution,
         count(table.records as f64),
-        table.key_bytes,
-        table.value_bytes,
+        sizes(|t| t.key_bytes),
+        sizes(|t| t.value_bytes),
+        if table.compression_ratio < 1.0 {
+            format!(", which compress to {}", table.compression_ratio)
+        } else {
+            String::new()
+        },
         table.durability,
         bytes(table.cache_bytes as f64),
         table
@@ -241,6 +284,32 @@ fn lines(row: &Row) -> Vec<Line> {
         .collect()
 }
 
+/// What a row cost, as text.
+#[derive(Serialize)]
+struct Cost {
+    label: String,
+    waf: [String; 3],
+    compactions: String,
+    time: String,
+    median: String,
+    bytes: String,
+}
+
+fn cost(row: &Row) -> Cost {
+    let known = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let waf = |waf: Option<f64>| known(waf.map(|waf| format!("{waf:.2}")));
+    let compaction = &row.compaction;
+    let done = (compaction.count > 0).then_some(compaction);
+    Cost {
+        label: row.label.clone(),
+        waf: [waf(row.waf_by.process), waf(row.waf_by.engine), waf(row.waf_by.device)],
+        compactions: known(done.map(|c| count(c.count as f64))),
+        time: known(done.map(|c| duration_ns(c.seconds * 1e9))),
+        median: known(compaction.latency_ns_p50.map(|ns| duration_ns(ns as f64))),
+        bytes: known(done.map(|c| bytes(c.bytes as f64))),
+    }
+}
+
 /// The 95 % interval in brackets, the extremes of too few pairs in parentheses.
 fn interval(ratio: Ratio) -> String {
     match ratio.interval {
@@ -261,37 +330,6 @@ fn percentiles(kind: &str, latency: &Latency) -> Line {
         max: text(latency.max),
         ..Line::default()
     }
-}
-
-fn methods(records: &[Record]) -> Vec<String> {
-    let mut methods: Vec<String> = [
-        "Each run has a process and an empty directory of its own: open the store, load every record in the hashed order of \
-         the keys, make it durable, sync the file system, run the operations, close. Only the run phase counts for throughput \
-         and latency. The load phase acknowledges its writes at os whatever the run's durability is.",
-        "Repetitions are interleaved: every engine and layout once, then all of them again. All runs of one repetition have \
-         one seed, so the same operations on the same keys.",
-        "Every engine gets the same cache, the same number of client threads and the same durability. Values are random bytes \
-         that cannot be compressed. Every value that is read is copied into a buffer of the client.",
-        "Without partitions an engine is used directly through the contract that all of them fulfil. Times the engine \
-         directly: throughput by that of the same engine used directly in the same repetition; the median of these pairs, in \
-         brackets its 95 % interval (percentile bootstrap of whole pairs, 5,000 resamples; from six pairs on, the extremes in \
-         parentheses before that). An interval that holds 1 shows no difference.",
-        "Latencies come from histograms with three significant digits. In a closed loop they count from the call, in an open \
-         loop from the moment at which the schedule wanted the call.",
-        "WAF (write amplification) is the bytes that the kernel counts as written to storage for the process, by the bytes of \
-         keys and values put, load phase and closing included. The records have it by the engine's own and the block device's \
-         counters too. Memory is the most that the process had resident; pages of mapped files count, those of the kernel's \
-         cache do not.",
-    ]
-    .map(str::to_owned)
-    .into();
-    if records.iter().any(|r| r.engine == crate::null::NAME) {
-        methods.push(
-            "The engine null keeps nothing: its figures are the cost of the driver itself, the bound of what can be seen."
-                .to_owned(),
-        );
-    }
-    methods
 }
 
 /// What each engine in each layout was opened with; the workloads of one bench open alike.

@@ -5,7 +5,9 @@ mod axis;
 mod context;
 mod date;
 mod findings;
+mod methods;
 mod plots;
+mod sweep;
 
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use biombo_base::Result;
-use biombo_engine::{Durability, Engine, EngineKind, Op, OpenOptions, Stats};
+use biombo_engine::{Cursor, Durability, Engine, EngineKind, Op, OpenOptions, Stats};
 
-use super::{Target, consume};
+use super::{Target, Walk, consume};
 
 /// One engine instance, used directly through the Engine contract: the layout `none`.
 pub struct EngineTarget {
@@ -50,6 +50,10 @@ impl Target for EngineTarget {
         Ok(count)
     }
 
+    fn walk(&self) -> Result<Box<dyn Walk>> {
+        Ok(Box::new(EngineWalk { cursor: Arc::clone(&self.engine).cursor()?, begun: false }))
+    }
+
     fn flush(&self) -> Result<()> {
         self.engine.sync()
     }
@@ -61,5 +65,25 @@ impl Target for EngineTarget {
     fn close(self: Box<Self>) -> Result<()> {
         // Dropping the last reference closes the engine.
         Ok(())
+    }
+}
+
+struct EngineWalk {
+    cursor: Box<dyn Cursor>,
+    begun: bool,
+}
+
+impl Walk for EngineWalk {
+    #[inline]
+    fn next(&mut self, into: &mut Vec<u8>) -> Result<bool> {
+        if self.begun {
+            self.cursor.next()?
+        } else {
+            self.cursor.first()?
+        }
+        self.begun = true;
+        let (Some(key), Some(value)) = (self.cursor.key(), self.cursor.value()) else { return Ok(false) };
+        consume(key, value, into);
+        Ok(true)
     }
 }

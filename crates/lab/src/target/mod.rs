@@ -27,6 +27,9 @@ pub trait Target: Send + Sync {
     /// Read up to `limit` records in order from `from` on, copying each key and value into `into`; returns how many.
     fn scan(&self, from: &[u8], limit: u32, into: &mut Vec<u8>) -> Result<u32>;
 
+    /// A walk over all records in the order of keys, from the first one; of a point in time where the engine has snapshots.
+    fn walk(&self) -> Result<Box<dyn Walk>>;
+
     /// Make everything durable.
     fn flush(&self) -> Result<()>;
 
@@ -35,6 +38,12 @@ pub trait Target: Send + Sync {
 
     /// Close cleanly.
     fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// A walk over records in order.
+pub trait Walk: Send {
+    /// Copy the next key and value into `into`; `false` at the end.
+    fn next(&mut self, into: &mut Vec<u8>) -> Result<bool>;
 }
 
 /// Copy one scanned record into the reused buffer, as every engine's are.

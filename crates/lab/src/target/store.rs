@@ -4,9 +4,9 @@ use std::path::Path;
 
 use biombo_base::Result;
 use biombo_engine::{Compaction, Durability, Registry, Stats};
-use biombo_store::{Options, Range, Store, StoreStats};
+use biombo_store::{Options, Range, Scan, Store, StoreStats};
 
-use super::{Target, consume};
+use super::{Target, Walk, consume};
 use crate::spec::{Partitioning, Placement, RunSpec};
 use crate::workload::Keys;
 
@@ -46,9 +46,9 @@ impl StoreTarget {
     }
 }
 
-fn sampled(keys: &Keys, number: u64) -> Vec<u8> {
+fn sampled(keys: &Keys, place: u64) -> Vec<u8> {
     let mut key = Vec::new();
-    keys.write(number, &mut key);
+    keys.write(keys.loaded(place), &mut key);
     key
 }
 
@@ -77,6 +77,10 @@ impl Target for StoreTarget {
         Ok(count)
     }
 
+    fn walk(&self) -> Result<Box<dyn Walk>> {
+        Ok(Box::new(self.store.scan(Range::all())?))
+    }
+
     fn flush(&self) -> Result<()> {
         self.store.flush()
     }
@@ -87,6 +91,15 @@ impl Target for StoreTarget {
 
     fn close(self: Box<Self>) -> Result<()> {
         self.store.close()
+    }
+}
+
+impl Walk for Scan {
+    #[inline]
+    fn next(&mut self, into: &mut Vec<u8>) -> Result<bool> {
+        let Some((key, value)) = Scan::next(self)? else { return Ok(false) };
+        consume(key, value, into);
+        Ok(true)
     }
 }
 

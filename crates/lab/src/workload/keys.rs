@@ -1,6 +1,6 @@
-//! Keys of a fixed width, hashed from the record number.
+//! Keys of a fixed width, made of the record number.
 //!
-//! YCSB names record `n` `"user" + fnv64(n)`: insert order is hashed, and two records can collide. Here a key is the
+//! **Hashed**, for YCSB. YCSB names record `n` `"user" + fnv64(n)`: insert order is hashed, and two records can collide. Here a key is the
 //! record number put through a bijection and written in hexadecimal, so insert order is hashed too, keys have one length,
 //! and two records never share a key:
 //!
@@ -9,35 +9,64 @@
 //! - fewer: that many hexadecimal digits of a bijection of 4 * `key_bytes` bits, for at most 16^`key_bytes` records.
 //!
 //! Order of keys is then unrelated to the order of numbers, as in YCSB with `insertorder=hashed`.
+//!
+//! **Decimal**, for db_bench's benchmarks, as LevelDB's writes them: 16 decimal digits after as many letters `a` as the
+//! length asks for (its `--key_prefix`; RocksDB's has 8 binary digits before zeros instead); shorter keys are that many
+//! digits. Order of keys is the order of numbers.
 
 use biombo_base::{Error, Result};
 
 use super::random::mix64;
+use super::shuffle::{Shuffle, mix_bits};
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// How keys are made of record numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyFormat {
+    /// Hexadecimal digits of a hash.
+    Hashed,
+    /// Decimal digits in the order of the numbers.
+    Decimal,
+}
 
 /// Writes keys.
 #[derive(Debug, Clone)]
 pub struct Keys {
+    format: KeyFormat,
     bytes: usize,
+    order: Shuffle,
 }
 
 impl Keys {
     /// Keys of `key_bytes` for record numbers below `records`. `Invalid` when that many numbers do not fit.
-    pub fn new(key_bytes: u32, records: u64) -> Result<Self> {
+    pub fn new(format: KeyFormat, key_bytes: u32, records: u64) -> Result<Self> {
         if key_bytes == 0 {
             return Err(Error::invalid("keys must have at least one byte: give --key-bytes 1 or more"));
         }
         if key_bytes as usize > biombo_engine::capabilities::KEY_BYTES_MAX {
             return Err(Error::invalid(format!("keys of {key_bytes} bytes are longer than the limit of 65536")));
         }
-        if key_bytes < 16 && records > 1u64 << (4 * key_bytes) {
+        let names = match format {
+            KeyFormat::Hashed => 16u64.checked_pow(key_bytes),
+            KeyFormat::Decimal => Some(10u64.pow(key_bytes.min(16))),
+        };
+        if let Some(names) = names.filter(|names| records > *names) {
             return Err(Error::invalid(format!(
-                "keys of {key_bytes} bytes name at most {} records, and {records} are asked for: give a larger --key-bytes",
-                1u64 << (4 * key_bytes)
+                "keys of {key_bytes} bytes name at most {names} records, and {records} are asked for: give a larger --key-bytes"
             )));
         }
-        Ok(Self { bytes: key_bytes as usize })
+        Ok(Self { format, bytes: key_bytes as usize, order: Shuffle::new(records) })
+    }
+
+    /// The number of the record that is loaded at `place` (below the records): keys are loaded in no order.
+    #[inline]
+    pub fn loaded(&self, place: u64) -> u64 {
+        match self.format {
+            // The hash is all the disorder that is needed.
+            KeyFormat::Hashed => place,
+            KeyFormat::Decimal => self.order.at(place),
+        }
     }
 
     /// The length of every key.
@@ -49,7 +78,11 @@ impl Keys {
     #[inline]
     pub fn write(&self, number: u64, key: &mut Vec<u8>) {
         key.clear();
-        if self.bytes == 16 {
+        if self.format == KeyFormat::Decimal {
+            key.resize(self.bytes.saturating_sub(16), b'a');
+            let digits = decimal(number);
+            key.extend_from_slice(&digits[16 - self.bytes.min(16)..]);
+        } else if self.bytes == 16 {
             key.extend_from_slice(&hex(mix64(number)));
         } else if self.bytes < 16 {
             let bits = 4 * self.bytes as u32;
@@ -66,18 +99,6 @@ impl Keys {
     }
 }
 
-/// A bijection of the numbers below 2^`bits` (`bits` at most 63): shifts to the right folded in and multiplications by
-/// odd numbers are each invertible within `bits` bits.
-fn mix_bits(number: u64, bits: u32) -> u64 {
-    let mask = (1u64 << bits) - 1;
-    let shift = bits.div_ceil(2);
-    let mut x = number & mask;
-    for factor in [0x9E37_79B9_7F4A_7C15_u64, 0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB] {
-        x = (x ^ (x >> shift)).wrapping_mul(factor) & mask;
-    }
-    x ^ (x >> shift)
-}
-
 /// Sixteen digits, the high one first.
 #[inline]
 fn hex(value: u64) -> [u8; 16] {
@@ -85,6 +106,17 @@ fn hex(value: u64) -> [u8; 16] {
     for (pair, byte) in digits.chunks_exact_mut(2).zip(value.to_be_bytes()) {
         pair[0] = DIGITS[usize::from(byte >> 4)];
         pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    digits
+}
+
+/// Sixteen decimal digits of a number below 10^16.
+#[inline]
+fn decimal(mut number: u64) -> [u8; 16] {
+    let mut digits = [b'0'; 16];
+    for digit in digits.iter_mut().rev() {
+        *digit += (number % 10) as u8;
+        number /= 10;
     }
     digits
 }
@@ -105,7 +137,7 @@ mod tests {
     fn every_number_has_its_own_key_of_the_asked_length() {
         for bytes in [1u32, 2, 3, 4, 5, 8, 15, 16, 17, 31, 32, 40, 100] {
             let records = if bytes < 5 { 1u64 << (4 * bytes) } else { 100_000 };
-            let keys = Keys::new(bytes, records).unwrap();
+            let keys = Keys::new(KeyFormat::Hashed, bytes, records).unwrap();
             let mut seen = HashSet::new();
             for number in 0..records {
                 let key = key(&keys, number);
@@ -117,17 +149,46 @@ mod tests {
 
     #[test]
     fn more_records_than_names_is_refused() {
-        assert!(Keys::new(4, 65_536).is_ok());
-        assert!(Keys::new(4, 65_537).is_err());
-        assert!(Keys::new(0, 1).is_err());
-        assert!(Keys::new(70_000, 1).is_err());
+        assert!(Keys::new(KeyFormat::Hashed, 4, 65_536).is_ok());
+        assert!(Keys::new(KeyFormat::Hashed, 4, 65_537).is_err());
+        assert!(Keys::new(KeyFormat::Hashed, 16, u64::MAX).is_ok());
+        assert!(Keys::new(KeyFormat::Decimal, 4, 10_000).is_ok());
+        assert!(Keys::new(KeyFormat::Decimal, 4, 10_001).is_err());
+        assert!(Keys::new(KeyFormat::Decimal, 16, 10_000_000_000_000_001).is_err());
+        for format in [KeyFormat::Hashed, KeyFormat::Decimal] {
+            assert!(Keys::new(format, 0, 1).is_err());
+            assert!(Keys::new(format, 70_000, 1).is_err());
+        }
     }
 
     #[test]
     fn insert_order_is_hashed() {
-        let keys = Keys::new(16, 1_000).unwrap();
+        let keys = Keys::new(KeyFormat::Hashed, 16, 1_000).unwrap();
         let ascents = (0..999).filter(|&n| key(&keys, n) < key(&keys, n + 1)).count();
         // A random order ascends in half of the steps.
         assert!((400..600).contains(&ascents), "{ascents} of 999 steps ascend");
+    }
+
+    #[test]
+    fn decimal_keys_are_those_of_leveldb_and_ordered_as_their_numbers() {
+        let of = |bytes, number| key(&Keys::new(KeyFormat::Decimal, bytes, 1_000).unwrap(), number);
+        assert_eq!(of(16, 42), b"0000000000000042");
+        assert_eq!(of(20, 999), b"aaaa0000000000000999");
+        assert_eq!(of(4, 42), b"0042");
+        for bytes in [3u32, 16, 17, 64] {
+            assert!((0..1_000).all(|n| of(bytes, n).len() == bytes as usize));
+            assert!((0..999).all(|n| of(bytes, n) < of(bytes, n + 1)));
+        }
+    }
+
+    #[test]
+    fn every_record_is_loaded_once_and_in_no_order_of_keys() {
+        for format in [KeyFormat::Hashed, KeyFormat::Decimal] {
+            let keys = Keys::new(format, 16, 1_000).unwrap();
+            let loaded: Vec<_> = (0..1_000).map(|place| key(&keys, keys.loaded(place))).collect();
+            let ascents = loaded.windows(2).filter(|pair| pair[0] < pair[1]).count();
+            assert!((400..600).contains(&ascents), "{format:?}: {ascents} of 999 steps ascend");
+            assert_eq!(loaded.iter().collect::<HashSet<_>>().len(), 1_000);
+        }
     }
 }

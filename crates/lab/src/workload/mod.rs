@@ -1,24 +1,29 @@
-//! What is done: the YCSB core workloads and the generators under them.
+//! What is done: YCSB's core workloads, db_bench's benchmarks, and the generators under them.
 //!
-//! - [`Workload`], [`OpKind`], [`Distribution`]: the definitions;
-//! - [`Stream`]: the operations of one client thread, reproducible by seed;
+//! - [`Workload`], [`Benchmark`], [`OpKind`], [`Distribution`]: the definitions; [`Task`]: any of them;
+//! - [`Stream`], [`Numbers`]: the operations of one client thread, reproducible by seed;
 //! - [`Keys`], [`Values`]: the bytes of a record;
 //! - [`Inserts`]: which records exist;
 //! - [`zipfian`], [`Chooser`], [`Random`]: the distributions.
 
 pub mod chooser;
 pub mod core;
+pub mod db;
 pub mod inserts;
 pub mod keys;
 pub mod random;
+mod shuffle;
 pub mod stream;
+pub mod task;
 pub mod values;
 pub mod zipfian;
 
 pub use chooser::Chooser;
 pub use core::{Distribution, OpKind, Workload};
+pub use db::{Benchmark, Numbers};
 pub use inserts::Inserts;
-pub use keys::Keys;
+pub use keys::{KeyFormat, Keys};
 pub use random::Random;
 pub use stream::{Operation, Stream};
+pub use task::Task;
 pub use values::Values;

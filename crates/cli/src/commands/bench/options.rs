@@ -1,0 +1,120 @@
+//! The options that all benches of engines share.
+
+use std::path::PathBuf;
+
+use biombo::Durability;
+use biombo_lab::bench::Plan;
+use biombo_lab::spec::{Partitioning, Placement};
+use biombo_lab::workload::Task;
+use clap::Args;
+
+use crate::size::parse_bytes;
+use crate::store_args::{DURABILITIES, PARTITIONINGS, PLACEMENTS, one_of};
+
+/// What is measured, how long, and where the results go. What a bench has its own default for is `None` or empty.
+#[derive(Debug, Args)]
+pub(super) struct RunOptions {
+    /// Engines, by the names that `biombo engines` lists
+    #[arg(long = "engine", value_name = "E,E..", value_delimiter = ',', required = true)]
+    engines: Vec<String>,
+    /// Records to load before each run (of a benchmark that fills an empty store: the keys to choose from)
+    #[arg(long, value_name = "N", default_value_t = Plan::default().records)]
+    records: u64,
+    /// Operations of each run, of all threads together [default: ycsb 1000000, db as many as records]
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    operations: Option<u64>,
+    /// Run for so many seconds instead
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+    /// An open loop: start so many operations a second, however long each takes (latency counts from the planned start)
+    #[arg(long, value_name = "OPS")]
+    rate: Option<f64>,
+    /// Client threads [default: ycsb 2, db 1]
+    #[arg(long, value_name = "T,T..", value_delimiter = ',')]
+    threads: Vec<u32>,
+    /// Layouts: none (the engine used directly), soft, hard [default: hard when --partitions is given, else none]
+    #[arg(long, value_name = "KIND,..", value_delimiter = ',', value_parser = one_of::<Partitioning>(PARTITIONINGS),
+        hide_possible_values = true)]
+    partitioning: Vec<Partitioning>,
+    /// Partitions of soft and hard layouts [default: 8]
+    #[arg(long, value_name = "P,P..", value_delimiter = ',')]
+    partitions: Vec<u32>,
+    /// Who runs a partition's writes
+    #[arg(long, value_parser = ["direct"], default_value = "direct", hide = true)]
+    executor: String,
+    /// How keys find their partition: hash or range (boundaries cut from the loaded keys)
+    #[arg(long, value_name = "KIND", default_value = "hash", value_parser = one_of::<Placement>(PLACEMENTS),
+        hide_possible_values = true)]
+    placement: Placement,
+    /// When a write is acknowledged: sync, os
+    #[arg(long, value_name = "LEVEL", default_value = "os", value_parser = one_of::<Durability>(DURABILITIES),
+        hide_possible_values = true)]
+    durability: Durability,
+    /// Bytes of each key; several are a sweep [default: 16]
+    #[arg(long, value_name = "N,N..", value_delimiter = ',')]
+    key_bytes: Vec<u32>,
+    /// Bytes of each value; several are a sweep [default: ycsb 1000, db 100]
+    #[arg(long, value_name = "N,N..", value_delimiter = ',')]
+    value_bytes: Vec<u32>,
+    /// What a compressor can leave of a value, 1: it cannot shrink it [default: ycsb 1, db 0.5]
+    #[arg(long, value_name = "F")]
+    compression_ratio: Option<f64>,
+    /// All caches of a store together, in bytes or with KiB, MiB, GiB [default: 2GiB, or a quarter of the memory]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    cache_bytes: Option<u64>,
+    /// Repetitions of everything, interleaved
+    #[arg(long, value_name = "R", default_value_t = 1)]
+    repeat: u32,
+    /// Makes the runs repeatable; each repetition adds one
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Where the stores are made, and removed again [default: the system's place for temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Write each run as a JSON line to this file, as soon as it is done
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Write a report with plots, one self-contained HTML page, to this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+}
+
+/// What a bench does where the command line does not say it.
+pub(super) struct Defaults {
+    /// `None`: as many as records.
+    pub(super) operations: Option<u64>,
+    pub(super) threads: u32,
+    pub(super) value_bytes: u32,
+    pub(super) compression_ratio: f64,
+}
+
+impl RunOptions {
+    pub(super) fn plan(self, tasks: Vec<Task>, defaults: &Defaults) -> Plan {
+        let or = |given: Vec<u32>, default: u32| if given.is_empty() { vec![default] } else { given };
+        let partitionings = match (self.partitioning.is_empty(), self.partitions.is_empty()) {
+            (false, _) => self.partitioning,
+            (true, true) => vec![Partitioning::None],
+            (true, false) => vec![Partitioning::Hard],
+        };
+        Plan {
+            engines: self.engines,
+            tasks,
+            records: self.records,
+            operations: self.operations.or(defaults.operations).unwrap_or(self.records),
+            seconds: self.seconds,
+            rate: self.rate,
+            threads: or(self.threads, defaults.threads),
+            partitionings,
+            partitions: or(self.partitions, 8),
+            placement: self.placement,
+            durability: self.durability,
+            key_bytes: or(self.key_bytes, 16),
+            value_bytes: or(self.value_bytes, defaults.value_bytes),
+            compression_ratio: self.compression_ratio.unwrap_or(defaults.compression_ratio),
+            cache_bytes: self.cache_bytes,
+            repeat: self.repeat,
+            seed: self.seed,
+            dir: self.dir,
+        }
+    }
+}

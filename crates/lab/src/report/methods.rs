@@ -1,0 +1,65 @@
+//! How the figures of a report came about.
+
+use crate::record::Record;
+
+/// A paragraph each; only what concerns `records`.
+pub(super) fn methods(records: &[Record]) -> Vec<String> {
+    let any = |is: &dyn Fn(&Record) -> bool| records.iter().any(is);
+    let paragraphs = [
+        (
+            true,
+            "Each run has a process and an empty directory of its own: open the store, load every record in no order of \
+             keys, make it durable, sync the file system, run the operations, close. Only the run phase counts for \
+             throughput and latency. The load phase acknowledges its writes at os whatever the run's durability is.",
+        ),
+        (
+            any(&|r| r.bench == "db"),
+            "The benchmarks are those of LevelDB's and RocksDB's db_bench. fillseq and fillrandom begin with an empty store, \
+             the others with all records loaded. Random keys are drawn with replacement. Keys are the letter a, as often as \
+             their length asks for, and 16 decimal digits. Operations are those of all threads together. readwhilewriting \
+             has one more thread, which writes without a pause; its writes stand beside the reads and count for no \
+             throughput. Reads in order begin anew after the last key.",
+        ),
+        (
+            true,
+            "Repetitions are interleaved: every engine and layout once, then all of them again. All runs of one repetition \
+             have one seed, so the same operations on the same keys.",
+        ),
+        (
+            true,
+            "Every engine gets the same cache, the same number of client threads and the same durability. Every value that \
+             is read is copied into a buffer of the client.",
+        ),
+        (any(&|r| r.compression_ratio == 1.0), "Values are random bytes that cannot be compressed."),
+        (
+            any(&|r| r.compression_ratio < 1.0),
+            "Values that compress are pieces of 100 bytes, as db_bench makes them: random bytes for the given share of a \
+             piece, repeated to its end.",
+        ),
+        (
+            any(&|r| r.partitioning != "none"),
+            "Without partitions an engine is used directly through the contract that all of them fulfil. Times the engine \
+             directly: throughput by that of the same engine used directly in the same repetition; the median of these \
+             pairs, in brackets its 95 % interval (percentile bootstrap of whole pairs, 5,000 resamples; from six pairs on, \
+             the extremes in parentheses before that). An interval that holds 1 shows no difference.",
+        ),
+        (
+            true,
+            "Latencies come from histograms with three significant digits. In a closed loop they count from the call, in an \
+             open loop from the moment at which the schedule wanted the call.",
+        ),
+        (
+            true,
+            "WAF (write amplification) is the bytes that the kernel counts as written to storage for the process, by the \
+             bytes of keys and values put, load phase and closing included; beside it by the engine's own counters, and by \
+             those of the block device, which count what anybody wrote to it meanwhile. Compactions are those, or the \
+             cleanings or checkpoints, that the engine tells of since it was opened. Memory is the most that the process \
+             had resident; pages of mapped files count, those of the kernel's cache do not.",
+        ),
+        (
+            any(&|r| r.engine == crate::null::NAME),
+            "The engine null keeps nothing: its figures are the cost of the driver itself, the bound of what can be seen.",
+        ),
+    ];
+    paragraphs.into_iter().filter(|(concerns, _)| *concerns).map(|(_, text)| text.to_owned()).collect()
+}

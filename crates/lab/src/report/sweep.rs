@@ -1,0 +1,253 @@
+//! A sweep's plots: what happens to throughput, latency, write amplification and compaction as keys and values grow.
+
+use std::fmt::Write;
+
+use minijinja::value::Serde;
+use minijinja::{Value, context};
+use serde::Serialize;
+
+use super::axis::{Linear, Log};
+use super::context::{distinct, series};
+use super::escape;
+use super::plots::Series;
+use crate::statistics::Spread;
+use crate::summary::{Row, Table};
+use crate::units::{count, duration_ns, size};
+use crate::workload::OpKind;
+
+/// A figure of a row's repetitions, where it is known.
+type Figure = Box<dyn Fn(&Row) -> Option<Spread>>;
+
+/// What is plotted of a row.
+struct Metric {
+    title: String,
+    note: &'static str,
+    of: Figure,
+    text: fn(f64) -> String,
+    logarithmic: bool,
+}
+
+/// The plots of `tables`, which differ in the sizes of keys and values alone.
+pub(super) fn sweep<'t>(tables: &[&'t Table], engines: &[String]) -> Value {
+    let sizes = |of: fn(&Table) -> u32| {
+        let mut sizes = distinct(tables.iter().map(|table| of(table)));
+        sizes.sort_unstable();
+        sizes
+    };
+    let (key_bytes, value_bytes) = (sizes(|t| t.key_bytes), sizes(|t| t.value_bytes));
+    let at = |key: u32, value: u32| tables.iter().find(|t| (t.key_bytes, t.value_bytes) == (key, value)).copied();
+    let labels = Labels::new(tables, engines);
+    let mut figures = Vec::new();
+    for metric in metrics(tables) {
+        let Some(axis) = Axis::of(tables, &metric) else { continue };
+        let mut figure =
+            |against: &str, along: &[u32], across: &[u32], title: &str, at: &dyn Fn(u32, u32) -> Option<&'t Table>| {
+                if along.len() < 2 {
+                    return;
+                }
+                let panels: Vec<Panel> = across
+                    .iter()
+                    .map(|&other| Panel {
+                        title: if across.len() > 1 { format!("{title} of {}", size(other)) } else { String::new() },
+                        plot: labels.panel(&metric, &axis, along, |here| at(here, other)),
+                    })
+                    .collect();
+                figures.push(context! {
+                    title => format!("{} against the size of {against}", metric.title),
+                    note => metric.note,
+                    wide => panels.len() > 2,
+                    panels => Value::from(Serde(panels)),
+                });
+            };
+        figure("values", &value_bytes, &key_bytes, "keys", &|value, key| at(key, value));
+        figure("keys", &key_bytes, &value_bytes, "values", &|key, value| at(key, value));
+    }
+    context! { figures => figures, key => Value::from(Serde(labels.key())) }
+}
+
+#[derive(Serialize)]
+struct Panel {
+    title: String,
+    plot: String,
+}
+
+fn metrics(tables: &[&Table]) -> Vec<Metric> {
+    let spread = |of: fn(&crate::record::Record) -> Option<f64>| {
+        Box::new(move |row: &Row| Spread::of(row.records.iter().filter_map(of)))
+    };
+    let mut metrics = vec![Metric {
+        title: "Throughput".into(),
+        note: "operations per second, logarithmic",
+        of: Box::new(|row| Some(row.ops_per_s)),
+        text: count,
+        logarithmic: true,
+    }];
+    let kinds = distinct(tables.iter().flat_map(|table| table.rows.iter().flat_map(|row| row.latency.keys().cloned())));
+    let writes = OpKind::ALL.iter().any(|kind| kind.writes() && kinds.iter().any(|name| name == kind.name()));
+    for kind in kinds {
+        metrics.push(Metric {
+            title: format!("99th percentile of {}s", kind.replace('_', "-")),
+            note: "latency, logarithmic",
+            of: Box::new(move |row| {
+                Spread::of(row.records.iter().filter_map(|r| r.latency_ns.get(&kind)).map(|l| l.p99 as f64))
+            }),
+            text: duration_ns,
+            logarithmic: true,
+        });
+    }
+    // Who only reads shows what the load phase wrote: that is no matter of the run.
+    if writes {
+        metrics.push(Metric {
+            title: "Write amplification".into(),
+            note: "bytes that the kernel wrote by bytes put",
+            of: spread(|r| r.waf),
+            text: |waf| if waf.fract() == 0.0 { format!("{waf:.0}") } else { format!("{waf:.2}") },
+            logarithmic: false,
+        });
+        metrics.push(Metric {
+            title: "Median compaction".into(),
+            note: "time of one, where the engine tells it; logarithmic",
+            of: spread(|r| r.compaction.latency_ns_p50.map(|ns| ns as f64)),
+            text: duration_ns,
+            logarithmic: true,
+        });
+    }
+    metrics
+}
+
+enum Axis {
+    Linear(Linear),
+    Log(Log),
+}
+
+impl Axis {
+    /// For all of `metric` in `tables`, so that panels compare; `None` when there is nothing to show.
+    fn of(tables: &[&Table], metric: &Metric) -> Option<Self> {
+        let spreads: Vec<_> = tables.iter().flat_map(|t| &t.rows).filter_map(|row| (metric.of)(row)).collect();
+        let min = spreads.iter().map(|s| s.min).reduce(f64::min)?;
+        let max = spreads.iter().map(|s| s.max).reduce(f64::max)?;
+        Some(if metric.logarithmic { Self::Log(Log::new(min, max)) } else { Self::Linear(Linear::new(max, 4)) })
+    }
+
+    fn ticks(&self) -> &[f64] {
+        match self {
+            Self::Linear(axis) => &axis.ticks,
+            Self::Log(axis) => &axis.ticks,
+        }
+    }
+
+    fn at(&self, figure: f64) -> f64 {
+        match self {
+            Self::Linear(axis) => axis.at(figure),
+            Self::Log(axis) => axis.at(figure),
+        }
+    }
+}
+
+/// What the lines of a sweep are called and how they look: a colour for an engine, dashes for a layout.
+struct Labels<'a> {
+    lines: Vec<(Series<'a>, &'a str, usize)>,
+}
+
+impl<'a> Labels<'a> {
+    fn new(tables: &[&'a Table], engines: &[String]) -> Self {
+        let rows = || tables.iter().flat_map(|table| &table.rows);
+        let layouts = distinct(rows().map(|row| (row.partitioning.as_str(), row.partitions)));
+        let mut lines: Vec<(Series<'a>, &'a str, usize)> = Vec::new();
+        for row in rows() {
+            if lines.iter().all(|(_, name, _)| *name != row.name) {
+                let layout = layouts.iter().position(|l| *l == (row.partitioning.as_str(), row.partitions));
+                lines.push((series(row, engines), &row.name, layout.unwrap_or(0)));
+            }
+        }
+        Self { lines }
+    }
+
+    fn class(&self, (series, _, layout): &(Series<'a>, &'a str, usize)) -> String {
+        format!("c{} l{}", series.colour, layout % 4)
+    }
+
+    /// Class and label of each line.
+    fn key(&self) -> Vec<(String, String)> {
+        self.lines.iter().map(|line| (self.class(line), line.0.label.to_owned())).collect()
+    }
+
+    /// One panel: a line for each label over the sizes `along`, evenly spaced.
+    fn panel<'t>(&self, metric: &Metric, axis: &Axis, along: &[u32], at: impl Fn(u32) -> Option<&'t Table>) -> String {
+        const TOP: f64 = 16.0;
+        const PX: f64 = 150.0;
+        let y = |figure: f64| TOP + PX - axis.at(figure) * PX / 100.0;
+        // The figures of the scale stand to the left of the first point.
+        let x = |i: usize| 20.0 + 74.0 * i as f64 / (along.len() - 1).max(1) as f64;
+        let mut out = format!("<svg class=\"panel\" role=\"img\" height=\"{:.0}\">", TOP + PX + 26.0);
+        for tick in axis.ticks() {
+            let y = y(*tick);
+            let _ = write!(out, "<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
+        }
+        for line in &self.lines {
+            let points: Vec<(f64, u32, Spread)> = along
+                .iter()
+                .enumerate()
+                .filter_map(|(i, &here)| {
+                    let row = at(here)?.rows.iter().find(|row| row.name == line.1)?;
+                    Some((x(i), here, (metric.of)(row)?))
+                })
+                .collect();
+            self.line(&mut out, line, &points, metric, &y);
+        }
+        for tick in axis.ticks() {
+            let _ =
+                write!(out, "<text class=\"tick\" x=\"0\" y=\"{:.1}\">{}</text>", y(*tick) - 3.0, (metric.text)(*tick));
+        }
+        for (i, bytes) in along.iter().enumerate() {
+            let _ = write!(
+                out,
+                "<text class=\"tick\" x=\"{:.1}%\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>",
+                x(i),
+                TOP + PX + 18.0,
+                size(*bytes)
+            );
+        }
+        out.push_str("</svg>");
+        out
+    }
+
+    fn line(
+        &self,
+        out: &mut String,
+        line: &(Series<'a>, &'a str, usize),
+        points: &[(f64, u32, Spread)],
+        metric: &Metric,
+        y: &dyn Fn(f64) -> f64,
+    ) {
+        let class = self.class(line);
+        for pair in points.windows(2) {
+            let _ = write!(
+                out,
+                "<line class=\"line {class}\" x1=\"{:.1}%\" x2=\"{:.1}%\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
+                pair[0].0,
+                pair[1].0,
+                y(pair[0].2.median),
+                y(pair[1].2.median)
+            );
+        }
+        for (x, bytes, spread) in points {
+            if spread.max > spread.min {
+                let _ = write!(
+                    out,
+                    "<line class=\"range {class}\" x1=\"{x:.1}%\" x2=\"{x:.1}%\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
+                    y(spread.min),
+                    y(spread.max)
+                );
+            }
+            let _ = write!(
+                out,
+                "<circle class=\"dot {class}\" cx=\"{x:.1}%\" cy=\"{:.1}\" r=\"3.5\"><title>{}, {}: {}</title></circle>",
+                y(spread.median),
+                escape(line.0.label),
+                size(*bytes),
+                (metric.text)(spread.median)
+            );
+        }
+    }
+}

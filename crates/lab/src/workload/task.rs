@@ -1,0 +1,157 @@
+//! What one run does: a YCSB core workload or one of db_bench's benchmarks.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Benchmark, Distribution, KeyFormat, OpKind, Workload};
+
+/// A task, with all that defines it but the sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Task {
+    /// A YCSB core workload.
+    Ycsb {
+        /// Which.
+        workload: Workload,
+        /// How it chooses records.
+        distribution: Distribution,
+    },
+    /// One of db_bench's benchmarks.
+    Db {
+        /// Which.
+        benchmark: Benchmark,
+    },
+}
+
+impl From<Workload> for Task {
+    /// With the distribution that its definition names.
+    fn from(workload: Workload) -> Self {
+        Self::Ycsb { workload, distribution: workload.distribution() }
+    }
+}
+
+impl From<Benchmark> for Task {
+    fn from(benchmark: Benchmark) -> Self {
+        Self::Db { benchmark }
+    }
+}
+
+impl Task {
+    /// The bench that it belongs to, as records name it.
+    pub fn bench(self) -> &'static str {
+        match self {
+            Self::Ycsb { .. } => "ycsb",
+            Self::Db { .. } => "db",
+        }
+    }
+
+    /// The name in options, records and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ycsb { workload, .. } => workload.name(),
+            Self::Db { benchmark } => benchmark.name(),
+        }
+    }
+
+    /// How keys are chosen, as records name it.
+    pub fn distribution(self) -> &'static str {
+        match self {
+            Self::Ycsb { distribution, .. } => distribution.name(),
+            Self::Db { benchmark } if benchmark.in_order() => "sequential",
+            Self::Db { .. } => "uniform",
+        }
+    }
+
+    /// The share of `kind` in what the clients do.
+    pub fn share(self, kind: OpKind) -> f64 {
+        match self {
+            Self::Ycsb { workload, .. } => workload.share(kind),
+            Self::Db { benchmark } => f64::from(u8::from(benchmark.kind() == kind)),
+        }
+    }
+
+    /// What one more client does beside the others, for as long as they work. It does not count for throughput.
+    pub fn beside(self) -> Option<OpKind> {
+        matches!(self, Self::Db { benchmark: Benchmark::ReadWhileWriting }).then_some(OpKind::Update)
+    }
+
+    /// The kinds of operation that occur.
+    pub fn kinds(self) -> impl Iterator<Item = OpKind> {
+        OpKind::ALL.into_iter().filter(move |kind| self.share(*kind) > 0.0 || self.beside() == Some(*kind))
+    }
+
+    /// Whether all records are loaded before it begins.
+    pub fn loads(self) -> bool {
+        !matches!(self, Self::Db { benchmark } if benchmark.fills())
+    }
+
+    /// Whether it adds records to those loaded, without a bound known before.
+    pub fn grows(self) -> bool {
+        matches!(self, Self::Ycsb { .. }) && self.share(OpKind::Insert) > 0.0
+    }
+
+    /// What it needs an order of keys for, if it does.
+    pub fn order(self) -> Option<&'static str> {
+        match self {
+            Self::Db { benchmark: Benchmark::ReadSeq } => Some("it cannot be read in order"),
+            _ if self.share(OpKind::Scan) > 0.0 => Some("the workload's scans cannot be run"),
+            _ => None,
+        }
+    }
+
+    /// How keys are written.
+    pub fn key_format(self) -> KeyFormat {
+        match self {
+            Self::Ycsb { .. } => KeyFormat::Hashed,
+            Self::Db { .. } => KeyFormat::Decimal,
+        }
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_does_what_its_definition_says() {
+        let kinds = |task: Task| task.kinds().map(OpKind::name).collect::<Vec<_>>().join("+");
+        let said: Vec<_> = Benchmark::ALL
+            .map(Task::from)
+            .map(|task| format!("{task} {} {} {}", kinds(task), task.distribution(), task.loads()))
+            .into();
+        let expected = [
+            "fillseq insert sequential false",
+            "fillrandom insert uniform false",
+            "overwrite update uniform true",
+            "readseq read sequential true",
+            "readrandom read uniform true",
+            "readwhilewriting read+update uniform true",
+        ];
+        assert_eq!(said, expected);
+        for workload in Workload::ALL {
+            let task = Task::from(workload);
+            assert!(task.loads() && task.beside().is_none());
+            assert_eq!(task.kinds().map(|kind| task.share(kind)).sum::<f64>(), 1.0);
+        }
+        assert_eq!(kinds(Workload::F.into()), "read+read_modify_write");
+    }
+
+    #[test]
+    fn only_what_reads_in_order_needs_an_order() {
+        let ordered: Vec<_> = Benchmark::ALL
+            .map(Task::from)
+            .into_iter()
+            .chain(Workload::ALL.map(Task::from))
+            .filter(|task| task.order().is_some())
+            .map(Task::name)
+            .collect();
+        assert_eq!(ordered, ["readseq", "e"]);
+    }
+}
