@@ -10,7 +10,8 @@
 //!    one record), and a partition's mark is the highest number applied to it.
 //! 2. No slice is applied before its intent is durable, whatever the batch's own durability: else a power cut could keep half.
 //! 3. All slices are published under the locks of all their lanes: a snapshot sees all of them or none.
-//! 4. An intent is dropped from the journal only after the partitions it touched were synced past it.
+//! 4. An intent is dropped from the journal only after the partitions it touched were synced past it. Until then a slice may
+//!    wait for its engine in memory ([`Deferred`]): the journal has it.
 //! 5. A failure after the intent is durable poisons the store: the batch is decided, and the next opening finishes it.
 //! 6. A `Sync` batch is acknowledged after earlier writes below `Sync` of its partitions are durable too.
 //!
@@ -29,13 +30,16 @@ use biombo_engine::{Batch, Durability, Engine, Error, ErrorKind, Op, Result};
 use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions, Lsn};
 
 use crate::combine::Combiner;
+use crate::deferred::Deferred;
 use crate::keyspace::{self, MARK};
 use crate::lane::{Instance, Lane};
 use crate::placement::Input;
 use crate::poison::Poison;
+use crate::retirer::Due;
 
-/// Segments' worth of intents before the partitions are synced and the journal is trimmed: bounds the work of an opening.
-const OUTSTANDING_SEGMENTS_MAX: u64 = 2;
+/// Segments' worth of intents before the partitions are synced and the journal is trimmed: bounds the work of an opening, and the
+/// memory of what waits for its engine. At half of it the retiring thread begins.
+const OUTSTANDING_SEGMENTS_MAX: u64 = 4;
 const RECORD_INTENT: u8 = 1;
 
 /// The journal of intents.
@@ -45,6 +49,9 @@ pub(crate) struct Intents {
     last: AtomicU64,
     outstanding: Mutex<Outstanding>,
     outstanding_bytes_max: u64,
+    /// Held while intents are retired.
+    retiring: Mutex<()>,
+    pub(crate) due: Arc<Due>,
 }
 
 /// Applied intents that the journal still holds.
@@ -63,23 +70,24 @@ impl Intents {
     pub(crate) fn recover(
         io: Arc<dyn Io>,
         dir: &Path,
-        options: JournalOptions,
-        engines: &[Arc<dyn Engine>],
+        mut options: JournalOptions,
+        instances: &[Instance],
     ) -> Result<Self> {
         let outstanding_bytes_max = OUTSTANDING_SEGMENTS_MAX * options.segment_bytes;
+        options.recycle_segments_max = OUTSTANDING_SEGMENTS_MAX as usize;
         let mut found: Vec<(u64, Slices)> = Vec::new();
         let journal = Journal::open(io, dir, options, &mut |lsn, record| {
-            let intent = decode(record, engines.len()).map_err(|error| {
+            let intent = decode(record, instances.len()).map_err(|error| {
                 let what = format!("{}: intent {lsn} cannot be read: {}", dir.display(), error.message());
                 Error::new(ErrorKind::Corruption, what)
             })?;
             found.push(intent);
             Ok(())
         })?;
-        let mut marks = engines.iter().map(|engine| read_mark(&**engine)).collect::<Result<Vec<_>>>()?;
+        let mut marks = instances.iter().map(|instance| read_mark(&*instance.engine)).collect::<Result<Vec<_>>>()?;
         let mut last = marks.iter().copied().max().unwrap_or(0);
         let any = !found.is_empty();
-        let persistent = engines.iter().all(|engine| engine.capabilities().persistent);
+        let persistent = instances.iter().all(|instance| instance.engine.capabilities().persistent);
         for (number, slices) in found {
             last = last.max(number);
             if !persistent {
@@ -89,14 +97,14 @@ impl Intents {
             for (partition, slice) in slices {
                 let mark = &mut marks[usize::from(partition)];
                 if number > *mark {
-                    apply_slice(&*engines[usize::from(partition)], &slice, number, Durability::Sync)?;
+                    hand_over(&instances[usize::from(partition)], &slice, number, Durability::Sync)?;
                     *mark = number;
                 }
             }
         }
         if any {
-            for engine in engines {
-                engine.sync()?;
+            for instance in instances {
+                instance.engine.sync()?;
             }
             journal.trim(journal.next_lsn())?;
         }
@@ -107,6 +115,8 @@ impl Intents {
             last: AtomicU64::new(last),
             outstanding,
             outstanding_bytes_max,
+            retiring: Mutex::default(),
+            due: Arc::default(),
         })
     }
 
@@ -123,6 +133,9 @@ impl Intents {
     ) -> Result<()> {
         self.combiner.commit(ops, durability, |ops, durability| {
             poison.check()?;
+            if self.outstanding().bytes > self.outstanding_bytes_max {
+                self.retire(instances, poison)?;
+            }
             let slices = cut(ops, &lanes_of);
             let number = self.last.load(Ordering::Relaxed) + 1;
             let record = encode(number, &slices);
@@ -134,14 +147,14 @@ impl Intents {
                     instances[lanes[usize::from(*lane)].instance].sync_if_unsynced(poison)?;
                 }
             }
-            let outstanding = {
-                let mut outstanding = self.outstanding();
-                outstanding.bytes += record.len() as u64;
-                // The role is ours: nothing was appended since.
-                outstanding.upto = self.journal.next_lsn();
-                outstanding.bytes
-            };
-            if outstanding > self.outstanding_bytes_max { self.retire(instances, poison) } else { Ok(()) }
+            let mut outstanding = self.outstanding();
+            outstanding.bytes += record.len() as u64;
+            // The role is ours: nothing was appended since.
+            outstanding.upto = self.journal.next_lsn();
+            if outstanding.bytes > self.outstanding_bytes_max / 2 {
+                self.due.retire();
+            }
+            Ok(())
         })
     }
 
@@ -157,13 +170,14 @@ impl Intents {
         for (lane, slice) in slices {
             let lane = &lanes[usize::from(*lane)];
             lane.count_bytes(slice.bytes() as u64);
-            apply_slice(&*instances[lane.instance].engine, slice, number, durability)?;
+            hand_over(&instances[lane.instance], slice, number, durability)?;
         }
         Ok(())
     }
 
     /// Sync all partitions and drop the intents that came before; nothing to do when there are none.
     pub(crate) fn retire(&self, instances: &[Instance], poison: &Poison) -> Result<()> {
+        let _one = self.retiring.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *self.outstanding();
         if before.bytes == 0 {
             return Ok(());
@@ -213,6 +227,17 @@ pub(crate) fn push_stored(batch: &mut Batch, op: &Op<'_>) {
             batch.delete_range(&keyspace::encode_from(from), to.as_deref())
         }
     };
+}
+
+/// Give a slice to its partition: later, where it may wait.
+fn hand_over(instance: &Instance, slice: &Batch, number: u64, durability: Durability) -> Result<()> {
+    match &instance.deferred {
+        Some(deferred) if Deferred::can_take(slice) => {
+            deferred.defer(slice, number);
+            Ok(())
+        }
+        _ => apply_slice(&*instance.engine, slice, number, durability),
+    }
 }
 
 /// Apply a slice and its mark.

@@ -22,12 +22,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use biombo_engine::{Durability, Engine, Op, Result};
 
 use crate::combine::Combiner;
+use crate::deferred::Deferred;
 use crate::poison::Poison;
 use crate::shared_sync::SharedSync;
 
 /// One engine instance and its syncs.
 pub(crate) struct Instance {
     pub(crate) engine: Arc<dyn Engine>,
+    /// The same engine, where writes may wait for it.
+    pub(crate) deferred: Option<Arc<Deferred>>,
     shared_sync: SharedSync,
     /// Writes below `Sync` that were applied, counted under their lane's lock.
     applied: AtomicU64,
@@ -37,19 +40,42 @@ pub(crate) struct Instance {
 
 impl Instance {
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine, shared_sync: SharedSync::default(), applied: AtomicU64::new(0), durable: AtomicU64::new(0) }
+        Self {
+            engine,
+            deferred: None,
+            shared_sync: SharedSync::default(),
+            applied: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+        }
+    }
+
+    /// An instance of a store with intents: writes wait for the engine if that pays.
+    pub(crate) fn deferring(engine: Arc<dyn Engine>) -> Self {
+        if !Deferred::suits(engine.capabilities()) {
+            return Self::new(engine);
+        }
+        let deferred = Arc::new(Deferred::new(engine));
+        Self { deferred: Some(Arc::clone(&deferred)), ..Self::new(deferred) }
     }
 
     /// Make everything applied so far durable; callers at the same time share one sync.
     pub(crate) fn sync(&self, poison: &Poison) -> Result<()> {
+        // A full disk met here has lost nothing: what waits for the engine is in the journal.
+        self.drain(poison)?;
+        let engine = self.deferred.as_ref().map_or(&*self.engine, |deferred| deferred.engine());
         let result = self.shared_sync.sync(|| {
             let covers = self.applied.load(Ordering::SeqCst);
-            self.engine.sync()?;
+            engine.sync()?;
             self.durable.fetch_max(covers, Ordering::SeqCst);
             Ok(())
         });
         // Whatever a failed sync says, the data may be gone.
         result.inspect_err(|error| poison.set(error))
+    }
+
+    /// Bring what waits for the engine into it, durably.
+    pub(crate) fn drain(&self, poison: &Poison) -> Result<()> {
+        self.deferred.as_ref().map_or(Ok(()), |deferred| poison.watch(deferred.drain(Durability::Sync)))
     }
 
     /// Sync if a write below `Sync` was applied that no finished sync covers.

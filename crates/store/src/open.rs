@@ -14,6 +14,7 @@ use crate::manifest::{self, CREATING, FORMAT, MANIFEST, Manifest};
 use crate::options::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
 use crate::owner::{LOCK, Owner};
 use crate::poison::Poison;
+use crate::retirer::Retirer;
 use crate::store::Inner;
 use crate::stripes::Stripes;
 use crate::{Placement, Store};
@@ -154,22 +155,32 @@ impl<'a> Opening<'a> {
         let placement = self.placement(new_placement)?;
         let engines = self.engines()?;
         let engine_can = (self.kind.capabilities)();
+        let instance = if partitioning == Partitioning::Hard { Instance::deferring } else { Instance::new };
+        let instances: Arc<[_]> = engines.into_iter().map(instance).collect();
+        let poison = Arc::new(Poison::default());
         let intents = match partitioning {
             Partitioning::Hard => {
                 let mut journal = JournalOptions::default();
                 journal.segment_bytes = self.options.journal_segment_bytes.unwrap_or(journal.segment_bytes);
-                Some(Intents::recover(Arc::clone(&self.io), &self.dir.join(INTENT_DIR), journal, &engines)?)
+                Some(Arc::new(Intents::recover(Arc::clone(&self.io), &self.dir.join(INTENT_DIR), journal, &instances)?))
             }
             _ => None,
         };
         let lanes = match partitioning {
             Partitioning::None => 1,
-            Partitioning::Hard => engines.len(),
+            Partitioning::Hard => instances.len(),
             // One writer at a time is all that such an engine has: more lanes would only keep callers from combining.
             Partitioning::Soft if engine_can.costly_transactions || !engine_can.sync_apart => 1,
             Partitioning::Soft => self.manifest.partitions as usize,
         };
         let hard = partitioning == Partitioning::Hard;
+        let retirer = match &intents {
+            // A file system that was given may be a simulated one: see `engines`.
+            Some(intents) if self.options.io.is_none() && instances[0].deferred.is_some() => {
+                Some(Retirer::start(Arc::clone(intents), Arc::clone(&instances), Arc::clone(&poison))?)
+            }
+            _ => None,
+        };
         let lanes = (0..lanes).map(|lane| Lane::new(if hard { lane } else { 0 })).collect();
         let mut warnings = Vec::new();
         if owner.machine_went_down && engine_can.survives_power_cut.is_none_or(|level| level > Durability::Os) {
@@ -180,12 +191,13 @@ impl<'a> Opening<'a> {
         }
         Ok(Store {
             inner: Arc::new(Inner {
-                instances: engines.into_iter().map(Instance::new).collect(),
+                instances,
                 lanes,
                 intents,
                 placement: ArcSwap::from_pointee(placement),
                 stripes: Stripes::new(),
-                poison: Poison::default(),
+                poison,
+                _retirer: retirer,
                 capabilities: store_capabilities(engine_can, partitioning),
                 partitioning,
                 durability: self.options.durability.unwrap_or_default(),

@@ -154,6 +154,8 @@ impl Store {
             return Err(inner.lacks("snapshots"));
         }
         let hard = inner.partitioning == Partitioning::Hard;
+        // What is left to do behind the gate is then little.
+        inner.instances.iter().try_for_each(|instance| instance.drain(&inner.poison))?;
         let gate: Vec<_> = inner.lanes.iter().filter(|_| hard).map(|lane| lane.lock()).collect();
         let placement = inner.placement.load_full();
         let parts =
@@ -182,6 +184,7 @@ impl Inner {
         let several = owners.len() > 1 && self.partitioning == Partitioning::Hard;
         let mut lanes: Vec<_> = owners.iter().filter(|_| several).map(|owner| owner.index()).collect();
         lanes.sort_unstable();
+        lanes.iter().try_for_each(|lane| self.instances[*lane].drain(&self.poison))?;
         let gate: Vec<_> = lanes.into_iter().map(|lane| self.lanes[lane].lock()).collect();
         let cursors = owners.iter().map(|owner| Arc::clone(&self.instances[owner.index()].engine).cursor()).collect();
         drop(gate);

@@ -56,7 +56,7 @@ impl Store {
         let inner = &*self.inner;
         let mut instances = inner.instances.iter().map(|i| i.engine.stats()).collect::<Result<Vec<_>>>()?;
         if inner.partitioning == Partitioning::Hard {
-            for (stats, instance) in instances.iter_mut().zip(&inner.instances) {
+            for (stats, instance) in instances.iter_mut().zip(inner.instances.iter()) {
                 // The store's own mark is not the user's key.
                 let marks = u64::from(!stats.keys_estimated && instance.engine.contains(keyspace::MARK)?);
                 stats.keys = stats.keys.map(|keys| keys - marks.min(keys));

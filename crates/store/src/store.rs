@@ -13,8 +13,12 @@ use crate::manifest::Manifest;
 use crate::options::{Partitioning, PlacementKind};
 use crate::owner::Owner;
 use crate::poison::Poison;
+use crate::retirer::Retirer;
 use crate::stripes::Stripes;
 use crate::{PartitionId, Placement, keyspace};
+
+/// Operations larger than this together go to their engine at once: written twice they would cost more than they save.
+const DEFER_BYTES_MAX: u64 = 1 << 20;
 
 /// An open store. Cheap to clone; all methods may be called from any number of threads. The last clone to go closes it.
 ///
@@ -27,13 +31,14 @@ pub struct Store {
 }
 
 pub(crate) struct Inner {
-    // Fields are dropped in this order: engines before the lock that says the store is free.
-    pub(crate) instances: Vec<Instance>,
+    // Fields are dropped in this order: the thread ends first; engines go before the lock that says the store is free.
+    pub(crate) _retirer: Option<Retirer>,
+    pub(crate) instances: Arc<[Instance]>,
     pub(crate) lanes: Vec<Lane>,
-    pub(crate) intents: Option<Intents>,
+    pub(crate) intents: Option<Arc<Intents>>,
     pub(crate) placement: ArcSwap<Placement>,
     pub(crate) stripes: Stripes,
-    pub(crate) poison: Poison,
+    pub(crate) poison: Arc<Poison>,
     pub(crate) capabilities: Capabilities,
     pub(crate) partitioning: Partitioning,
     pub(crate) durability: Durability,
@@ -224,6 +229,7 @@ impl Inner {
                 self.lanes[0].count(ops);
                 self.poison.watch(self.instances[0].engine.apply(ops, durability))
             }
+            _ if durability == Durability::Sync && self.may_wait(ops) => self.write_intent(ops, durability),
             (_, [Op::Put { key, .. } | Op::Delete { key }]) => self.write_lane(self.lane_of(key), ops, durability),
             _ => self.write_many(ops, durability),
         }
@@ -234,12 +240,9 @@ impl Inner {
         lanes.sort_unstable();
         lanes.dedup();
         let redo_needed = lanes.len() > 1 || !self.instances[0].engine.capabilities().atomic_batches;
-        match (&self.intents, lanes[..].first()) {
-            (Some(intents), _) if redo_needed => {
-                let lanes_of = |op: &Op<'_>| self.lanes_of(op);
-                intents.commit(ops, durability, &self.lanes, &self.instances, &self.poison, lanes_of)
-            }
-            (_, Some(&lane)) if lanes.len() == 1 => self.write_lane(lane, ops, durability),
+        match lanes[..].first() {
+            _ if redo_needed && self.intents.is_some() => self.write_intent(ops, durability),
+            Some(&lane) if lanes.len() == 1 => self.write_lane(lane, ops, durability),
             _ => {
                 // `soft`: one engine, whose own batch is atomic; the lanes are held so that each keeps its order.
                 let publishing: Vec<_> = lanes.iter().map(|lane| self.lanes[*lane].lock()).collect();
@@ -249,6 +252,20 @@ impl Inner {
                 if durability == Durability::Sync { self.instances[0].sync_if_unsynced(&self.poison) } else { Ok(()) }
             }
         }
+    }
+
+    /// Whether the journal alone makes these operations durable, so that their engine may get them later.
+    fn may_wait(&self, ops: &[Op<'_>]) -> bool {
+        self.instances[0].deferred.is_some()
+            && ops.iter().all(|op| !matches!(op, Op::DeleteRange { .. }))
+            && ops.iter().map(Op::logical_bytes).sum::<u64>() <= DEFER_BYTES_MAX
+    }
+
+    /// Write operations of any lanes as one intent.
+    fn write_intent(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        let intents = self.intents.as_ref().expect("invariant: the callers know that there are intents");
+        let lanes_of = |op: &Op<'_>| self.lanes_of(op);
+        intents.commit(ops, durability, &self.lanes, &self.instances, &self.poison, lanes_of)
     }
 
     /// Write operations that belong to one lane.
@@ -284,6 +301,9 @@ impl Inner {
             return self.write(&ops, durability);
         }
         self.poison.check()?;
+        if durability == Durability::Sync && self.may_wait(&ops) {
+            return self.write(&ops, durability);
+        }
         let mut slices: Vec<Batch> = vec![Batch::new(); self.lanes.len()];
         for op in &ops {
             self.capabilities.check(op)?;
@@ -301,7 +321,7 @@ impl Inner {
 
     pub(crate) fn flush(&self) -> Result<()> {
         self.poison.check()?;
-        for instance in &self.instances {
+        for instance in self.instances.iter() {
             instance.sync(&self.poison)?;
         }
         match &self.intents {
@@ -318,6 +338,10 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.instances.iter().any(|instance| instance.deferred.is_some()) {
+            // Only to spare the next opening the work: the journal has it, so a failure loses nothing.
+            let _ = self.flush();
+        }
         // A poisoned store stays marked as open: the next opening has work to do.
         if self.poison.why().is_none() {
             self.owner.closed();

@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 /// What a run of the command gave.
 pub struct Run {
@@ -47,9 +49,12 @@ pub fn command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_biombo"))
 }
 
+/// No command of these tests takes longer, on any machine; one that hangs fails its test instead of stopping all.
+const DEADLINE: Duration = Duration::from_secs(180);
+
 /// Run it with `args` and nothing on standard input.
 pub fn biombo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
-    Run::of(command().args(args).stdin(Stdio::null()).output().expect("the command runs"))
+    biombo_with(args, &[])
 }
 
 /// Run it with `args` and `input` on standard input.
@@ -65,8 +70,19 @@ pub fn biombo_with<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>, input: &[
     let input = input.to_vec();
     // Beside, so that a full pipe of its output cannot stop both.
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let (ended, end) = mpsc::channel::<()>();
+    let pid = child.id().to_string();
+    let watch = std::thread::spawn(move || {
+        if end.recv_timeout(DEADLINE) == Err(RecvTimeoutError::Timeout) {
+            let _ = Command::new("kill").args(["-9", &pid]).status();
+            return true;
+        }
+        false
+    });
     let output = child.wait_with_output().expect("the command ends");
+    drop(ended);
     writer.join().expect("the writer ends");
+    assert!(!watch.join().expect("the watch ends"), "the command did not end within {DEADLINE:?}");
     Run::of(output)
 }
 

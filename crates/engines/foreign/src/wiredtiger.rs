@@ -94,6 +94,9 @@ unsafe impl Sync for Connection {}
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        if self.0.is_null() {
+            return;
+        }
         // SAFETY: (FC1) the handle is valid, this is its last use, and the pool's sessions are closed.
         unsafe { ffi::biombo_wt_close(self.0) };
         drop(ffi::message(0));
@@ -105,7 +108,7 @@ struct WiredTiger {
     capabilities: Capabilities,
     // Fields are dropped in this order: sessions end before the connection, which closes before the directory is given up.
     sessions: Sessions,
-    _connection: Connection,
+    connection: Connection,
     poison: Poison,
     // Writers that lost several conflicts take turns.
     conflicts: Mutex<()>,
@@ -113,6 +116,16 @@ struct WiredTiger {
     backups: Mutex<()>,
     options: Vec<(String, String)>,
     home: Home,
+}
+
+impl Drop for WiredTiger {
+    fn drop(&mut self) {
+        // A log write that failed (a full disk) leaves its transaction behind, and closing waits for that one for ever. The
+        // connection stays until the process ends, and the files as a kill would leave them; a later process recovers them.
+        if self.poison.check().is_err() {
+            self.connection.0 = std::ptr::null_mut();
+        }
+    }
 }
 
 impl WiredTiger {
@@ -139,7 +152,7 @@ impl WiredTiger {
         Ok(Self {
             capabilities: capabilities(),
             sessions,
-            _connection: connection,
+            connection,
             poison: Poison::default(),
             conflicts: Mutex::new(()),
             backups: Mutex::new(()),

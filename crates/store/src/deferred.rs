@@ -1,0 +1,359 @@
+//! Writes that are durable in the journal of intents and not yet in their engine.
+//!
+//! An engine whose commit is its sync (LMDB) writes several scattered pages for each synced commit: a device takes few thousand
+//! of those a second. Where the store's journal has the write already, its engine may get it later, together with many others
+//! in one commit. Until then it is here, in memory, and every read looks here first. [`Deferred`] stands in the engine's place, so
+//! that nothing else in the store knows.
+//!
+//! Invariants:
+//!
+//! 1. What is here is durable in the journal, as an intent whose number is above the engine's mark. A drain applies a
+//!    generation and its highest number as the mark in one batch of the engine.
+//! 2. Whatever else the engine is asked to do (a write that is not deferred, a cursor, a snapshot, a sync, a copy, figures)
+//!    drains first: the order of the writes of a partition is that of its lane, and cursors see all of them.
+//! 3. An entry leaves this map only after it is visible in the engine: a reader that looks here first misses nothing.
+//! 4. Writes are deferred, and writes that drain are made, under the lock of their lane.
+//!
+//! Crash argument: that of the intents. What was not drained is reapplied from the journal, which is trimmed only after a
+//! drain that was synced. A drain is one atomic batch with its mark: cut anywhere, it happened or did not.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use biombo_engine::{Batch, Capabilities, Cursor, Damage, Durability, Engine, Op, Result, Snapshot, Stats, Value};
+
+use crate::keyspace::MARK;
+
+/// An engine and what it will get.
+pub(crate) struct Deferred {
+    engine: Arc<dyn Engine>,
+    /// Held over a drain: generations reach the engine one after another.
+    draining: Mutex<()>,
+    state: RwLock<State>,
+    /// Entries of both generations; 0 lets reads pass without the lock.
+    pending: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    gathering: Generation,
+    /// On its way to the engine, or refused by a full disk and to be tried again.
+    draining: Option<Arc<Generation>>,
+}
+
+#[derive(Default)]
+struct Generation {
+    /// Stored keys; `None` stands for a deletion.
+    entries: HashMap<Box<[u8]>, Option<Arc<[u8]>>>,
+    /// The number of the highest intent in it, as its mark holds it.
+    mark: [u8; 8],
+}
+
+impl Deferred {
+    /// Whether writes over such an engine gain by being deferred, and are as safe.
+    pub(crate) fn suits(capabilities: &Capabilities) -> bool {
+        capabilities.persistent && capabilities.atomic_batches && !capabilities.sync_apart
+    }
+
+    pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine, draining: Mutex::default(), state: RwLock::default(), pending: AtomicUsize::new(0) }
+    }
+
+    /// The engine itself.
+    pub(crate) fn engine(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    /// Whether all operations of `slice` can be deferred: those on single keys can.
+    pub(crate) fn can_take(slice: &Batch) -> bool {
+        slice.iter().all(|op| !matches!(op, Op::DeleteRange { .. }))
+    }
+
+    /// Keep the stored operations of intent `number`, which is durable and above all before it.
+    pub(crate) fn defer(&self, slice: &Batch, number: u64) {
+        let mut state = self.write();
+        for op in slice.iter() {
+            let (key, value) = match op {
+                Op::Put { key, value } => (key, Some(Arc::from(value))),
+                Op::Delete { key } => (key, None),
+                Op::DeleteRange { .. } => unreachable!("the caller asked can_take"),
+            };
+            match state.gathering.entries.get_mut(key) {
+                Some(entry) => *entry = value,
+                None => drop(state.gathering.entries.insert(key.into(), value)),
+            }
+        }
+        state.gathering.mark = number.to_le_bytes();
+        self.count(&state);
+    }
+
+    /// Bring everything that is here at the call into the engine, at `level`.
+    pub(crate) fn drain(&self, level: Durability) -> Result<()> {
+        if self.pending.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        let _one = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
+        // What a full disk left behind goes first, alone: its order before the rest is that of the intents.
+        let passes = if self.read().draining.is_some() { 2 } else { 1 };
+        for _ in 0..passes {
+            let generation = {
+                let mut state = self.write();
+                if state.draining.is_none() && !state.gathering.entries.is_empty() {
+                    state.draining = Some(Arc::new(std::mem::take(&mut state.gathering)));
+                }
+                let Some(generation) = &state.draining else { return Ok(()) };
+                Arc::clone(generation)
+            };
+            self.engine.apply(&generation.to_ops(), level)?;
+            let mut state = self.write();
+            state.draining = None;
+            self.count(&state);
+        }
+        Ok(())
+    }
+
+    /// The deferred value of `key`: `Some(None)` where it was deleted.
+    fn find(&self, key: &[u8]) -> Option<Option<Arc<[u8]>>> {
+        if self.pending.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let state = self.read();
+        let older = || state.draining.as_ref().and_then(|generation| generation.entries.get(key));
+        state.gathering.entries.get(key).or_else(older).cloned()
+    }
+
+    fn count(&self, state: &State) {
+        let draining = state.draining.as_ref().map_or(0, |generation| generation.entries.len());
+        self.pending.store(state.gathering.entries.len() + draining, Ordering::Release);
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Generation {
+    /// Its operations in the order of their keys, which is the cheapest for a tree, and its mark.
+    fn to_ops(&self) -> Vec<Op<'_>> {
+        let mut ops: Vec<_> = self
+            .entries
+            .iter()
+            .map(|(key, value)| match value {
+                Some(value) => Op::Put { key, value },
+                None => Op::Delete { key },
+            })
+            .chain([Op::Put { key: MARK, value: &self.mark }])
+            .collect();
+        ops.sort_unstable_by_key(|op| match op {
+            Op::Put { key, .. } | Op::Delete { key } => *key,
+            Op::DeleteRange { from, .. } => *from,
+        });
+        ops
+    }
+}
+
+impl Engine for Deferred {
+    fn capabilities(&self) -> &Capabilities {
+        self.engine.capabilities()
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
+        match self.find(key) {
+            Some(value) => Ok(value.map(Value::guarded)),
+            None => self.engine.get(key),
+        }
+    }
+
+    fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        let Some(value) = self.find(key) else { return self.engine.get_into(key, into) };
+        into.clear();
+        into.extend_from_slice(value.as_deref().unwrap_or_default());
+        Ok(value.is_some())
+    }
+
+    fn contains(&self, key: &[u8]) -> Result<bool> {
+        self.find(key).map_or_else(|| self.engine.contains(key), |value| Ok(value.is_some()))
+    }
+
+    fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        self.drain(durability)?;
+        self.engine.apply(ops, durability)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.drain(Durability::Sync)?;
+        self.engine.sync()
+    }
+
+    fn snapshot(self: Arc<Self>) -> Result<Arc<dyn Snapshot>> {
+        self.drain(Durability::Sync)?;
+        Arc::clone(&self.engine).snapshot()
+    }
+
+    fn cursor(self: Arc<Self>) -> Result<Box<dyn Cursor>> {
+        self.drain(Durability::Sync)?;
+        Arc::clone(&self.engine).cursor()
+    }
+
+    fn checkpoint(&self, dest: &Path) -> Result<()> {
+        self.drain(Durability::Sync)?;
+        self.engine.checkpoint(dest)
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.drain(Durability::Sync)?;
+        self.engine.compact()
+    }
+
+    fn stats(&self) -> Result<Stats> {
+        self.drain(Durability::Sync)?;
+        self.engine.stats()
+    }
+
+    fn verify(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
+        self.drain(Durability::Sync)?;
+        self.engine.verify(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use biombo_engine::memory::Memory;
+
+    fn deferred() -> (Arc<Memory>, Arc<Deferred>) {
+        let engine = Arc::new(Memory::new());
+        (Arc::clone(&engine), Arc::new(Deferred::new(engine)))
+    }
+
+    fn slice(of: impl FnOnce(&mut Batch) -> &mut Batch) -> Batch {
+        let mut batch = Batch::new();
+        of(&mut batch);
+        batch
+    }
+
+    #[test]
+    fn reads_see_the_newest_of_what_gathers_and_what_the_engine_has() {
+        let (engine, deferred) = deferred();
+        deferred
+            .apply(&[Op::Put { key: b"a", value: b"old" }, Op::Put { key: b"b", value: b"b" }], Durability::Os)
+            .unwrap();
+        deferred.defer(&slice(|batch| batch.put(b"a", b"new").delete(b"b").put(b"c", b"c").put(b"c", b"cc")), 7);
+        let get = |key: &[u8]| deferred.get(key).unwrap().map(Value::into_vec);
+        assert_eq!((get(b"a"), get(b"b"), get(b"c")), (Some(b"new".to_vec()), None, Some(b"cc".to_vec())));
+        assert!(!deferred.contains(b"b").unwrap() && deferred.contains(b"c").unwrap());
+        assert_eq!(engine.get(b"a").unwrap().unwrap().into_vec(), b"old", "the engine has not heard of it");
+
+        deferred.sync().unwrap();
+        assert_eq!((get(b"a"), get(b"b"), get(b"c")), (Some(b"new".to_vec()), None, Some(b"cc".to_vec())));
+        assert_eq!(engine.get(MARK).unwrap().unwrap().into_vec(), 7u64.to_le_bytes());
+        assert_eq!(engine.get(b"c").unwrap().unwrap().into_vec(), b"cc");
+    }
+
+    #[test]
+    fn a_write_or_a_cursor_that_is_not_deferred_comes_after_what_is() {
+        let (_, deferred) = deferred();
+        deferred.defer(&slice(|batch| batch.put(b"k", b"1")), 1);
+        deferred.apply(&[Op::Put { key: b"k", value: b"2" }], Durability::Os).unwrap();
+        assert_eq!(deferred.get(b"k").unwrap().unwrap().into_vec(), b"2");
+        deferred.defer(&slice(|batch| batch.put(b"l", b"3")), 2);
+        let mut cursor = Arc::clone(&deferred).cursor().unwrap();
+        cursor.last().unwrap();
+        assert_eq!(cursor.key().zip(cursor.value()), Some((&b"l"[..], &b"3"[..])));
+    }
+
+    /// Refuses writes while it is full.
+    struct Filling {
+        engine: Memory,
+        full: std::sync::atomic::AtomicBool,
+    }
+
+    impl Engine for Filling {
+        fn capabilities(&self) -> &Capabilities {
+            self.engine.capabilities()
+        }
+        fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
+            self.engine.get(key)
+        }
+        fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+            if self.full.load(Ordering::SeqCst) {
+                return Err(biombo_engine::Error::new(biombo_engine::ErrorKind::Full, "no room"));
+            }
+            self.engine.apply(ops, durability)
+        }
+        fn sync(&self) -> Result<()> {
+            Ok(())
+        }
+        fn snapshot(self: Arc<Self>) -> Result<Arc<dyn Snapshot>> {
+            unimplemented_here()
+        }
+        fn cursor(self: Arc<Self>) -> Result<Box<dyn Cursor>> {
+            unimplemented_here()
+        }
+        fn checkpoint(&self, _: &Path) -> Result<()> {
+            unimplemented_here()
+        }
+        fn compact(&self) -> Result<()> {
+            Ok(())
+        }
+        fn stats(&self) -> Result<Stats> {
+            self.engine.stats()
+        }
+        fn verify(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
+            self.engine.verify(report)
+        }
+    }
+
+    fn unimplemented_here<T>() -> Result<T> {
+        Err(biombo_engine::Error::unsupported("not part of this test"))
+    }
+
+    #[test]
+    fn a_full_disk_keeps_what_waits_and_its_order() {
+        let engine = Arc::new(Filling { engine: Memory::new(), full: true.into() });
+        let deferred = Deferred::new(Arc::clone(&engine) as Arc<dyn Engine>);
+        deferred.defer(&slice(|batch| batch.put(b"k", b"1")), 1);
+        deferred.drain(Durability::Sync).expect_err("full");
+        deferred.defer(&slice(|batch| batch.put(b"k", b"2")), 2);
+        assert_eq!(deferred.get(b"k").unwrap().unwrap().into_vec(), b"2");
+        deferred.drain(Durability::Sync).expect_err("still full");
+        engine.full.store(false, Ordering::SeqCst);
+        deferred.drain(Durability::Sync).unwrap();
+        assert_eq!(engine.get(b"k").unwrap().unwrap().into_vec(), b"2");
+        assert_eq!(engine.get(MARK).unwrap().unwrap().into_vec(), 2u64.to_le_bytes());
+        assert_eq!(deferred.pending.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn a_reader_finds_a_key_at_every_moment_of_a_drain() {
+        let (_, deferred) = deferred();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1..3_000u64 {
+                    deferred.defer(&slice(|batch| batch.put(b"k", &number.to_le_bytes())), number);
+                    if number % 3 == 0 {
+                        deferred.drain(Durability::Os).unwrap();
+                    }
+                }
+                stop.store(true, Ordering::SeqCst);
+            });
+            let mut last = 0;
+            while !stop.load(Ordering::SeqCst) {
+                let Some(value) = deferred.get(b"k").unwrap() else {
+                    assert_eq!(last, 0, "the key was there and is not");
+                    continue;
+                };
+                let now = u64::from_le_bytes(value.into_vec().try_into().unwrap());
+                assert!(now >= last, "{now} after {last}");
+                last = now;
+            }
+        });
+    }
+}
