@@ -1,6 +1,6 @@
 //! The laboratory: the same work on every engine and layout, measured the same way.
 //!
-//! - [`workload`]: the YCSB core workloads and their generators, reproducible by seed;
+//! - [`workload`]: YCSB's core workloads, db_bench's benchmarks and their generators, reproducible by seed;
 //! - [`driver`]: load phase and run phase, closed and open loop, latencies in HDR histograms;
 //! - [`target`]: what is driven: an engine used directly, or a store over it; [`null`]: what the driver itself costs;
 //! - [`measure`]: memory, room on disk, bytes written;

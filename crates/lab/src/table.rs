@@ -31,7 +31,7 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
         count(table.records as f64),
         table.sizes(),
         if table.compression_ratio < 1.0 {
-            format!(" (values compress to {})", table.compression_ratio)
+            format!(" (a compressor leaves {:.0} % of a value)", table.compression_ratio * 100.0)
         } else {
             String::new()
         },
@@ -161,9 +161,12 @@ mod tests {
         let mut text = Vec::new();
         super::print(&tables(&[busy, quiet]), &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
-        for expected in
-            ["db_bench fillrandom, 2 threads", "16 + 1000 bytes (values compress to 0.5)", "compactions", "7.50 ms"]
-        {
+        for expected in [
+            "db_bench fillrandom, 2 threads",
+            "16 + 1000 bytes (a compressor leaves 50 % of a value)",
+            "compactions",
+            "7.50 ms",
+        ] {
             assert!(text.contains(expected), "`{expected}` is missing in\n{text}");
         }
     }

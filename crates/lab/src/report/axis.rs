@@ -24,7 +24,7 @@ impl Linear {
     }
 }
 
-/// A logarithmic axis over whole powers of ten.
+/// A logarithmic axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Log {
     low: f64,
@@ -33,12 +33,31 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// That holds figures from `min` to `max` (at least 1 each).
+    /// Over whole powers of ten that hold figures from `min` to `max` (at least 1 each).
     pub(crate) fn new(min: f64, max: f64) -> Self {
         let low = min.max(1.0).log10().floor();
         let high = max.max(1.0).log10().ceil().max(low + 1.0);
         let ticks = (low as i32..=high as i32).map(|power| 10f64.powi(power)).collect();
         Self { low, high, ticks }
+    }
+
+    /// No longer than figures from `min` to `max` (at least 1 each) need: from and to 1, 2 or 5 times a power of ten, with
+    /// ticks at those or, where they are too many, at the powers.
+    pub(crate) fn fitted(min: f64, max: f64) -> Self {
+        const TICKS_MAX: usize = 6;
+        let (min, max) = (min.max(1.0), max.max(1.0));
+        let round: Vec<f64> = (0..=max.log10().ceil() as i32 + 1)
+            .flat_map(|power| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(power)))
+            .collect();
+        let low = round.iter().rposition(|tick| *tick <= min).unwrap_or(0);
+        let high = round.iter().position(|tick| *tick >= max).unwrap_or(round.len() - 1).max(low + 1);
+        let all = &round[low..=high];
+        let ticks = if all.len() <= TICKS_MAX {
+            all.to_vec()
+        } else {
+            all.iter().copied().filter(|tick| round.iter().step_by(3).any(|power| power == tick)).collect()
+        };
+        Self { low: round[low].log10(), high: round[high].log10(), ticks }
     }
 
     /// Where `figure` lies, in percent of the width.
@@ -68,5 +87,17 @@ mod tests {
         assert_eq!(axis.ticks, [1e2, 1e3, 1e4, 1e5, 1e6]);
         assert!((axis.at(1e4) - 50.0).abs() < 1e-9);
         assert_eq!(Log::new(0.0, 0.0).ticks, [1.0, 10.0]);
+    }
+
+    #[test]
+    fn a_fitted_log_axis_holds_the_figures_closely() {
+        assert_eq!(Log::fitted(310.0, 4_100.0).ticks, [200.0, 500.0, 1e3, 2e3, 5e3]);
+        let wide = Log::fitted(310.0, 2_100_000.0);
+        assert_eq!(wide.ticks, [1e3, 1e4, 1e5, 1e6]);
+        assert!(wide.at(200.0) == 0.0 && wide.at(5e6) == 100.0 && wide.at(310.0) > 0.0);
+        for (min, max) in [(0.0, 0.0), (1.0, 1.0), (10.0, 10.0), (999.0, 1_001.0), (1.0, 1e15)] {
+            let axis = Log::fitted(min, max);
+            assert!(!axis.ticks.is_empty() && axis.at(max) > axis.at(min) || max <= min, "{min} {max}: {axis:?}");
+        }
     }
 }

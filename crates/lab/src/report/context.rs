@@ -162,7 +162,7 @@ fn setting(tables: &[&Table]) -> String {
         sizes(|t| t.key_bytes),
         sizes(|t| t.value_bytes),
         if table.compression_ratio < 1.0 {
-            format!(", which compress to {}", table.compression_ratio)
+            format!(" (a compressor leaves {:.0} %)", table.compression_ratio * 100.0)
         } else {
             String::new()
         },
@@ -259,7 +259,8 @@ fn lines(row: &Row) -> Vec<Line> {
             if i > 0 {
                 return line;
             }
-            let load = crate::statistics::Spread::of(row.records.iter().map(|r| r.load.ops_per_s));
+            let load =
+                crate::statistics::Spread::of(row.records.iter().map(|r| r.load.ops_per_s).filter(|ops| *ops > 0.0));
             Line {
                 first: true,
                 label: row.label.clone(),
@@ -276,7 +277,7 @@ fn lines(row: &Row) -> Vec<Line> {
                 waf: row.waf.map_or("-".to_owned(), |waf| format!("{waf:.2}")),
                 disk: bytes(row.disk_bytes),
                 memory: bytes(row.rss_bytes),
-                load: load.map_or(String::new(), |s| count(s.median)),
+                load: load.map_or("-".to_owned(), |s| count(s.median)),
                 errors: row.errors.to_string(),
                 ..line
             }

@@ -53,7 +53,8 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
             "WAF (write amplification) is the bytes that the kernel counts as written to storage for the process, by the \
              bytes of keys and values put, load phase and closing included; beside it by the engine's own counters, and by \
              those of the block device, which count what anybody wrote to it meanwhile. Compactions are those, or the \
-             cleanings or checkpoints, that the engine tells of since it was opened. Memory is the most that the process \
+             cleanings or checkpoints, that the engine tells of since it was opened; what it still owes at the end is not \
+             waited for. Memory is the most that the process \
              had resident; pages of mapped files count, those of the kernel's cache do not.",
         ),
         (

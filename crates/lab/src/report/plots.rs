@@ -200,8 +200,19 @@ fn ticks(out: &mut String, ticks: impl Iterator<Item = (f64, String)>, unit: &st
     let _ = write!(out, "<text class=\"unit\" x=\"100%\" y=\"29\" text-anchor=\"end\">{unit}</text></svg>");
 }
 
-/// A power of ten of nanoseconds.
-fn round_ns(ns: f64) -> String {
+/// A tick of a scale of counts.
+pub(crate) fn round_count(figure: f64) -> String {
+    let (figure, unit) = match figure {
+        x if x >= 1e9 => (x / 1e9, " G"),
+        x if x >= 1e6 => (x / 1e6, " M"),
+        x if x >= 1e3 => (x / 1e3, " k"),
+        x => (x, ""),
+    };
+    format!("{figure:.0}{unit}")
+}
+
+/// A tick of a scale of nanoseconds.
+pub(crate) fn round_ns(ns: f64) -> String {
     let (figure, unit) = match ns {
         x if x >= 1e9 => (x / 1e9, "s"),
         x if x >= 1e6 => (x / 1e6, "ms"),

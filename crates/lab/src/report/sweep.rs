@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::axis::{Linear, Log};
 use super::context::{distinct, series};
 use super::escape;
-use super::plots::Series;
+use super::plots::{Series, round_count, round_ns};
 use crate::statistics::Spread;
 use crate::summary::{Row, Table};
 use crate::units::{count, duration_ns, size};
@@ -24,6 +24,7 @@ struct Metric {
     note: &'static str,
     of: Figure,
     text: fn(f64) -> String,
+    tick: fn(f64) -> String,
     logarithmic: bool,
 }
 
@@ -37,32 +38,38 @@ pub(super) fn sweep<'t>(tables: &[&'t Table], engines: &[String]) -> Value {
     let (key_bytes, value_bytes) = (sizes(|t| t.key_bytes), sizes(|t| t.value_bytes));
     let at = |key: u32, value: u32| tables.iter().find(|t| (t.key_bytes, t.value_bytes) == (key, value)).copied();
     let labels = Labels::new(tables, engines);
-    let mut figures = Vec::new();
-    for metric in metrics(tables) {
-        let Some(axis) = Axis::of(tables, &metric) else { continue };
-        let mut figure =
-            |against: &str, along: &[u32], across: &[u32], title: &str, at: &dyn Fn(u32, u32) -> Option<&'t Table>| {
-                if along.len() < 2 {
-                    return;
-                }
-                let panels: Vec<Panel> = across
-                    .iter()
-                    .map(|&other| Panel {
-                        title: if across.len() > 1 { format!("{title} of {}", size(other)) } else { String::new() },
-                        plot: labels.panel(&metric, &axis, along, |here| at(here, other)),
-                    })
-                    .collect();
-                figures.push(context! {
-                    title => format!("{} against the size of {against}", metric.title),
-                    note => metric.note,
-                    wide => panels.len() > 2,
-                    panels => Value::from(Serde(panels)),
-                });
-            };
-        figure("values", &value_bytes, &key_bytes, "keys", &|value, key| at(key, value));
-        figure("keys", &key_bytes, &value_bytes, "values", &|key, value| at(key, value));
+    let metrics: Vec<_> =
+        metrics(tables).into_iter().filter_map(|metric| Some((Axis::of(tables, &metric)?, metric))).collect();
+    let group =
+        |against: &str, along: &[u32], across: &[u32], other: &str, at: &dyn Fn(u32, u32) -> Option<&'t Table>| {
+            let figures: Vec<Value> = metrics
+                .iter()
+                .map(|(axis, metric)| {
+                    let panels: Vec<Panel> = across
+                        .iter()
+                        .map(|&bytes| Panel {
+                            title: if across.len() > 1 { format!("{other} of {}", size(bytes)) } else { String::new() },
+                            plot: labels.panel(metric, axis, along, |here| at(here, bytes)),
+                        })
+                        .collect();
+                    context! {
+                        title => format!("{} against the size of {against}", metric.title),
+                        note => metric.note,
+                        wide => panels.len() > 2,
+                        panels => Value::from(Serde(panels)),
+                    }
+                })
+                .collect();
+            (along.len() > 1).then_some(figures)
+        };
+    let groups = [
+        group("values", &value_bytes, &key_bytes, "keys", &|value, key| at(key, value)),
+        group("keys", &key_bytes, &value_bytes, "values", &at),
+    ];
+    context! {
+        groups => groups.into_iter().flatten().collect::<Vec<_>>(),
+        key => Value::from(Serde(labels.key())),
     }
-    context! { figures => figures, key => Value::from(Serde(labels.key())) }
 }
 
 #[derive(Serialize)]
@@ -80,6 +87,7 @@ fn metrics(tables: &[&Table]) -> Vec<Metric> {
         note: "operations per second, logarithmic",
         of: Box::new(|row| Some(row.ops_per_s)),
         text: count,
+        tick: round_count,
         logarithmic: true,
     }];
     let kinds = distinct(tables.iter().flat_map(|table| table.rows.iter().flat_map(|row| row.latency.keys().cloned())));
@@ -92,6 +100,7 @@ fn metrics(tables: &[&Table]) -> Vec<Metric> {
                 Spread::of(row.records.iter().filter_map(|r| r.latency_ns.get(&kind)).map(|l| l.p99 as f64))
             }),
             text: duration_ns,
+            tick: round_ns,
             logarithmic: true,
         });
     }
@@ -101,7 +110,8 @@ fn metrics(tables: &[&Table]) -> Vec<Metric> {
             title: "Write amplification".into(),
             note: "bytes that the kernel wrote by bytes put",
             of: spread(|r| r.waf),
-            text: |waf| if waf.fract() == 0.0 { format!("{waf:.0}") } else { format!("{waf:.2}") },
+            text: |waf| format!("{waf:.2}"),
+            tick: |waf| waf.to_string(),
             logarithmic: false,
         });
         metrics.push(Metric {
@@ -109,6 +119,7 @@ fn metrics(tables: &[&Table]) -> Vec<Metric> {
             note: "time of one, where the engine tells it; logarithmic",
             of: spread(|r| r.compaction.latency_ns_p50.map(|ns| ns as f64)),
             text: duration_ns,
+            tick: round_ns,
             logarithmic: true,
         });
     }
@@ -126,7 +137,7 @@ impl Axis {
         let spreads: Vec<_> = tables.iter().flat_map(|t| &t.rows).filter_map(|row| (metric.of)(row)).collect();
         let min = spreads.iter().map(|s| s.min).reduce(f64::min)?;
         let max = spreads.iter().map(|s| s.max).reduce(f64::max)?;
-        Some(if metric.logarithmic { Self::Log(Log::new(min, max)) } else { Self::Linear(Linear::new(max, 4)) })
+        Some(if metric.logarithmic { Self::Log(Log::fitted(min, max)) } else { Self::Linear(Linear::new(max, 4)) })
     }
 
     fn ticks(&self) -> &[f64] {
@@ -152,19 +163,26 @@ struct Labels<'a> {
 impl<'a> Labels<'a> {
     fn new(tables: &[&'a Table], engines: &[String]) -> Self {
         let rows = || tables.iter().flat_map(|table| &table.rows);
-        let layouts = distinct(rows().map(|row| (row.partitioning.as_str(), row.partitions)));
+        let layouts = distinct(
+            rows().filter(|row| row.partitioning != "none").map(|row| (row.partitioning.as_str(), row.partitions)),
+        );
         let mut lines: Vec<(Series<'a>, &'a str, usize)> = Vec::new();
         for row in rows() {
             if lines.iter().all(|(_, name, _)| *name != row.name) {
-                let layout = layouts.iter().position(|l| *l == (row.partitioning.as_str(), row.partitions));
-                lines.push((series(row, engines), &row.name, layout.unwrap_or(0)));
+                let dashes = match layouts.iter().position(|l| *l == (row.partitioning.as_str(), row.partitions)) {
+                    // Beside partitioned layouts, engines used directly are dashed all over the page.
+                    None => usize::from(!layouts.is_empty()),
+                    Some(0) => 0,
+                    Some(more) => 2 + (more - 1) % 2,
+                };
+                lines.push((series(row, engines), &row.name, dashes));
             }
         }
         Self { lines }
     }
 
-    fn class(&self, (series, _, layout): &(Series<'a>, &'a str, usize)) -> String {
-        format!("c{} l{}", series.colour, layout % 4)
+    fn class(&self, (series, _, dashes): &(Series<'a>, &'a str, usize)) -> String {
+        format!("c{} l{dashes}", series.colour)
     }
 
     /// Class and label of each line.
@@ -178,7 +196,7 @@ impl<'a> Labels<'a> {
         const PX: f64 = 150.0;
         let y = |figure: f64| TOP + PX - axis.at(figure) * PX / 100.0;
         // The figures of the scale stand to the left of the first point.
-        let x = |i: usize| 20.0 + 74.0 * i as f64 / (along.len() - 1).max(1) as f64;
+        let x = |i: usize| 23.0 + 71.0 * i as f64 / (along.len() - 1).max(1) as f64;
         let mut out = format!("<svg class=\"panel\" role=\"img\" height=\"{:.0}\">", TOP + PX + 26.0);
         for tick in axis.ticks() {
             let y = y(*tick);
@@ -197,7 +215,7 @@ impl<'a> Labels<'a> {
         }
         for tick in axis.ticks() {
             let _ =
-                write!(out, "<text class=\"tick\" x=\"0\" y=\"{:.1}\">{}</text>", y(*tick) - 3.0, (metric.text)(*tick));
+                write!(out, "<text class=\"tick\" x=\"0\" y=\"{:.1}\">{}</text>", y(*tick) - 3.0, (metric.tick)(*tick));
         }
         for (i, bytes) in along.iter().enumerate() {
             let _ = write!(

@@ -72,6 +72,13 @@ fn a_bench_without_results_still_gives_a_page() {
     assert!(html.contains("No run was done.") && html.contains("all failed"));
 }
 
+/// Keep a page for looking at it, where the environment names a directory for that.
+fn look(name: &str, html: &str) {
+    if let Some(dir) = std::env::var_os("BIOMBO_REPORT_SAMPLES") {
+        std::fs::write(std::path::Path::new(&dir).join(name).with_extension("html"), html).unwrap();
+    }
+}
+
 /// A bench like a real one: seven engines, two layouts, two workloads, a few repetitions.
 fn realistic(repetitions: u32) -> Vec<Record> {
     let mut random = crate::workload::Random::new(3, 3);
@@ -121,10 +128,80 @@ fn realistic(repetitions: u32) -> Vec<Record> {
 #[test]
 fn a_bench_of_many_engines_fits_one_page_of_modest_size() {
     let html = super::page(&realistic(9), &["e leveldb, 2 threads: gone".into()]).unwrap();
-    // For looking at it.
-    if let Some(path) = std::env::var_os("BIOMBO_REPORT_SAMPLE") {
-        std::fs::write(path, &html).unwrap();
-    }
+    look("many-engines", &html);
     assert!(html.len() < 600_000, "{} bytes", html.len());
     assert!(html.contains("YCSB A and D on lmdb, rocksdb, leveldb, tkrzw-tree-zlib and wiredtiger"));
+}
+
+/// A sweep like a real one: `keys` and `values` are sizes.
+fn swept(workload: &str, keys: &[u32], values: &[u32]) -> Vec<Record> {
+    let mut records = Vec::new();
+    for repetition in 1..=3 {
+        for (&key_bytes, &value_bytes) in keys.iter().flat_map(|key| values.iter().map(move |value| (key, value))) {
+            for (i, engine) in ["leveldb", "rocksdb", "lmdb"].into_iter().enumerate() {
+                for layout in ["none", "hard"] {
+                    let growth = f64::from(key_bytes + value_bytes).sqrt();
+                    let ops = (4e6 - 1e6 * i as f64) / growth * (1.0 + 0.1 * f64::from(repetition));
+                    let mut record = record(engine, layout, repetition, ops);
+                    (record.bench, record.workload) = ("db".into(), workload.into());
+                    (record.key_bytes, record.value_bytes, record.compression_ratio) = (key_bytes, value_bytes, 0.5);
+                    if let Some(update) = record.latency_ns.remove("update").filter(|_| workload == "fillrandom") {
+                        record.latency_ns = [("insert".to_owned(), update)].into();
+                    }
+                    // LMDB compacts nothing.
+                    record.compaction.latency_ns_p50 = (engine != "lmdb").then_some(1_000 * u64::from(value_bytes));
+                    records.push(record);
+                }
+            }
+        }
+    }
+    records
+}
+
+#[test]
+fn a_sweep_is_plotted_against_what_was_swept() {
+    let titles = |html: &str| {
+        [
+            "Throughput",
+            "99th percentile of inserts",
+            "99th percentile of reads",
+            "Write amplification",
+            "Median compaction",
+        ]
+        .map(|metric| ["values", "keys"].map(|of| html.contains(&format!("{metric} against the size of {of}"))))
+    };
+    let both = super::page(&swept("fillrandom", &[16, 32], &[256, 1_024, 4_096]), &[]).unwrap();
+    look("sweep", &both);
+    assert_eq!(titles(&both), [[true; 2], [true; 2], [false; 2], [true; 2], [true; 2]]);
+    for expected in
+        ["db_bench fillrandom on leveldb", "keys of 32 B", "values of 4 KiB", "a compressor leaves 50 %", "lmdb hard-8"]
+    {
+        assert!(both.contains(expected), "`{expected}` is missing");
+    }
+    assert_eq!(both.matches("<details><summary>keys of").count(), 6, "the figures of each size are folded up");
+    // Against values: 2 panels (keys) of 6 lines over 3 points; against keys: 3 panels of 6 lines over 2 points.
+    let (lines, metrics) = (2 * 6 * 2 + 3 * 6, 3);
+    let compacting = (2 * 4 * 2) + (3 * 4);
+    assert_eq!(both.matches("<line class=\"line ").count(), lines * metrics + compacting);
+    let values_only = super::page(&swept("readrandom", &[16], &[256, 1_024]), &[]).unwrap();
+    assert_eq!(titles(&values_only), [[true, false], [false; 2], [true, false], [false; 2], [false; 2]]);
+    let none = super::page(&swept("fillrandom", &[16], &[256]), &[]).unwrap();
+    assert_eq!(titles(&none), [[false; 2]; 5]);
+    assert!(!none.contains("<details><summary>keys of"));
+}
+
+#[test]
+fn compaction_and_write_amplification_stand_in_a_table_of_their_own() {
+    let mut record = record("leveldb", "none", 1, 1_000.0);
+    record.waf_by = crate::record::WafBy { engine: Some(3.25), process: Some(2.75), device: None };
+    record.compaction = crate::record::CompactionFigures {
+        count: 17,
+        seconds: 2.5,
+        latency_ns_p50: Some(145_000_000),
+        bytes: 12_300_000,
+    };
+    let html = super::page(&[record], &[]).unwrap();
+    for cell in ["2.75", "3.25", "-", "17", "2.50 s", "145 ms", "12.3 MB"] {
+        assert!(html.contains(&format!("<td>{cell}</td>")), "no cell `{cell}`");
+    }
 }

@@ -23,11 +23,13 @@ Benchmarks, as LevelDB's and RocksDB's db_bench define them:
 Keys have one length: decimal numbers, after as many `a` as it takes. Random keys are drawn with replacement. Values compress to
 half (--compression-ratio 1: not at all). What needs data loads every key first, in no order, outside the measured time.
 Several --key-bytes or --value-bytes are a sweep: the report plots throughput, latency, write amplification and compaction
-against them. Lists multiply, each run has a process of its own, repetitions interleave, as in `biombo bench ycsb`.
+against them. Compaction shows once the data is several times the caches: give small ones.
+Lists multiply, each run has a process of its own, repetitions interleave, Ctrl-C keeps what was done, as in `bench ycsb`.
 
 Examples:
   biombo bench db --engine leveldb,rocksdb --benchmark fillrandom,readrandom
-  biombo bench db --engine leveldb --benchmark fillrandom --key-bytes 16,32,64,128 --value-bytes 256,1024,4096 --html sweep.html
+  biombo bench db --engine leveldb --benchmark fillrandom --key-bytes 16,32,64,128 --value-bytes 256,1024,4096 \\
+    --cache-bytes 16MiB --repeat 3 --html sweep.html
   biombo bench db --engine rocksdb,lmdb --benchmark readwhilewriting --threads 1,2 --seconds 10 --repeat 3
   biombo bench db --engine leveldb --benchmark fillrandom --compression-ratio 1 --json runs.jsonl")]
 pub(crate) struct DbArgs {
