@@ -1,0 +1,350 @@
+//! Which units of the arena are free: the writer's side of the memory.
+//!
+//! Nodes of one kind are taken from a run of free units that the kind has claimed; when the run is used up, the kind's rover
+//! looks for the next run in the bitmaps. Neighbours that are free are one run, whatever they held before: the nodes of a tree
+//! that grows evenly leave their places in crowds, for the next larger kind.
+//!
+//! 1. A unit is busy if it holds a node, held one that a reader may still read, or is claimed by a kind.
+//! 2. A unit's bit in the chunk's own bitmap says that it holds a node that is reachable. Retiring clears it at once; the busy
+//!    bit goes when no reader can be there any more.
+//! 3. A rover that has come to the end begins again only after a sixteenth of all units has been freed since it last began,
+//!    so looking for runs costs a bounded share of freeing them.
+
+use std::collections::VecDeque;
+
+use biombo_base::{Error, ErrorKind};
+
+use super::{Arena, BITMAP_UNITS, BITMAP_WORDS, CHUNK_UNITS, Walk};
+use crate::index::epoch::Epochs;
+use crate::index::node::{KINDS, Kind};
+use crate::index::sync::{CHUNK_UNITS_LOG2, Ordering};
+use crate::index::word::NodeWord;
+
+/// Units that a kind claims at a time where they are free.
+const CLAIM_UNITS: usize = 256;
+
+/// Units that a kind claims at a time, a whole number of nodes: what is left over would be of little use to others.
+fn claim_units(units: usize) -> usize {
+    (CLAIM_UNITS / units).max(1) * units
+}
+
+/// Nodes that are retired before the epoch advances: rarely enough that readers keep the epoch's line in their caches.
+const RETIRED_BETWEEN_EPOCHS: usize = 64;
+
+/// The state of the memory that only the writer knows.
+pub struct Heap {
+    chunks: Vec<State>,
+    rovers: [Rover; KINDS],
+    fresh: Run,
+    retired: VecDeque<Retired>,
+    cleared: VecDeque<Cleared>,
+    retired_in_epoch: usize,
+    freed_units: u64,
+}
+
+/// A chunk as the writer sees it.
+struct State {
+    busy: Box<[u64; BITMAP_WORDS]>,
+    free_units: usize,
+}
+
+/// Units `from..to` of a chunk.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    chunk: usize,
+    from: usize,
+    to: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Rover {
+    run: Run,
+    chunk: usize,
+    unit: usize,
+    freed_at_start: u64,
+}
+
+/// All nodes of an index that was cleared, by the bitmaps of their chunks.
+struct Cleared {
+    epoch: u64,
+    bitmaps: Vec<[u64; BITMAP_WORDS]>,
+}
+
+struct Retired {
+    epoch: u64,
+    reference: u32,
+    units: u32,
+}
+
+impl Heap {
+    pub fn new() -> Self {
+        Self {
+            chunks: Vec::new(),
+            rovers: [Rover::default(); KINDS],
+            fresh: Run::default(),
+            retired: VecDeque::new(),
+            cleared: VecDeque::new(),
+            retired_in_epoch: 0,
+            freed_units: 0,
+        }
+    }
+
+    /// Room for a node of `kind`: its reference. Its words hold whatever they held before.
+    pub fn allocate(&mut self, arena: &Arena, kind: Kind) -> Walk<u32> {
+        let units = kind.words() / 2;
+        let mut run = self.rovers[kind as usize].run;
+        if run.to - run.from < units {
+            run = self.next_run(arena, kind, units)?;
+        }
+        let reference = (run.chunk << CHUNK_UNITS_LOG2 | run.from) as u32;
+        self.rovers[kind as usize].run = Run { from: run.from + units, ..run };
+        mark_live(arena, reference, units, true)?;
+        Ok(reference)
+    }
+
+    /// A node that readers can no longer find; those who found it before may still read it.
+    pub fn retire(&mut self, arena: &Arena, epochs: &Epochs, node: NodeWord) -> Walk<()> {
+        let units = node.kind().words() / 2;
+        mark_live(arena, node.reference(), units, false)?;
+        self.retired.push_back(Retired { epoch: epochs.current(), reference: node.reference(), units: units as u32 });
+        self.retired_in_epoch += 1;
+        if self.retired_in_epoch >= RETIRED_BETWEEN_EPOCHS {
+            self.retired_in_epoch = 0;
+            self.reclaim(epochs.advance());
+        }
+        Ok(())
+    }
+
+    /// All nodes at once: readers can find none of them any more.
+    pub fn retire_all(&mut self, arena: &Arena, epochs: &Epochs) {
+        let mut bitmaps = Vec::with_capacity(self.chunks.len());
+        for chunk in (0..self.chunks.len()).map_while(|number| arena.resident(number)) {
+            let mut bitmap = [0; BITMAP_WORDS];
+            for (word, live) in chunk.iter().zip(bitmap.iter_mut()) {
+                *live = word.load(Ordering::Relaxed);
+            }
+            set(&mut bitmap[..], 0, BITMAP_UNITS, false);
+            for (word, live) in chunk.iter().zip(bitmap.iter()) {
+                word.store(word.load(Ordering::Relaxed) & !live, Ordering::Relaxed);
+            }
+            bitmaps.push(bitmap);
+        }
+        self.cleared.push_back(Cleared { epoch: epochs.current(), bitmaps });
+        self.retired_in_epoch = 0;
+        self.reclaim(epochs.advance());
+    }
+
+    /// Free what was retired before `oldest`.
+    fn reclaim(&mut self, oldest: u64) {
+        while let Some(first) = self.retired.front()
+            && first.epoch < oldest
+        {
+            let (chunk, from) = place(first.reference);
+            let units = first.units as usize;
+            self.release(Run { chunk, from, to: from + units });
+            self.freed_units += units as u64;
+            self.retired.pop_front();
+        }
+        while let Some(first) = self.cleared.front()
+            && first.epoch < oldest
+        {
+            for (state, live) in self.chunks.iter_mut().zip(&first.bitmaps) {
+                for (busy, live) in state.busy.iter_mut().zip(live.iter()) {
+                    *busy &= !live;
+                    let units = live.count_ones() as usize;
+                    state.free_units += units;
+                    self.freed_units += units as u64;
+                }
+            }
+            self.cleared.pop_front();
+        }
+    }
+
+    /// Bytes that the writer keeps beside the chunks.
+    pub fn memory_bytes(&self) -> usize {
+        self.chunks.capacity() * size_of::<State>()
+            + self.chunks.len() * BITMAP_WORDS * 8
+            + self.retired.capacity() * size_of::<Retired>()
+    }
+
+    fn next_run(&mut self, arena: &Arena, kind: Kind, units: usize) -> Walk<Run> {
+        let rest = std::mem::take(&mut self.rovers[kind as usize].run);
+        self.release(rest);
+        let all_units = (self.chunks.len() * CHUNK_UNITS) as u64;
+        loop {
+            if let Some(run) = self.search(kind, units) {
+                self.claim(run);
+                return Ok(run);
+            }
+            let rover = &mut self.rovers[kind as usize];
+            if self.freed_units - rover.freed_at_start <= all_units / 16 {
+                break;
+            }
+            *rover = Rover { freed_at_start: self.freed_units, ..Rover::default() };
+        }
+        self.fresh_run(arena, units)
+    }
+
+    /// The next run of at least `units` free units from the kind's rover on.
+    fn search(&mut self, kind: Kind, units: usize) -> Option<Run> {
+        let rover = &mut self.rovers[kind as usize];
+        while let Some(state) = self.chunks.get(rover.chunk) {
+            if state.free_units >= units {
+                while let Some((from, to)) = next_zeros(&state.busy[..], rover.unit, claim_units(units)) {
+                    rover.unit = to;
+                    if to - from >= units {
+                        let to = to - (to - from) % units;
+                        return Some(Run { chunk: rover.chunk, from, to });
+                    }
+                }
+            }
+            rover.chunk += 1;
+            rover.unit = 0;
+        }
+        None
+    }
+
+    /// A run from memory that was never used.
+    fn fresh_run(&mut self, arena: &Arena, units: usize) -> Walk<Run> {
+        if self.fresh.to - self.fresh.from < units {
+            let rest = std::mem::take(&mut self.fresh);
+            self.release(rest);
+            let number = arena.grow().ok_or_else(full)?;
+            let mut busy = Box::new([0; BITMAP_WORDS]);
+            set(&mut busy[..], 0, BITMAP_UNITS, true);
+            self.chunks.push(State { busy, free_units: CHUNK_UNITS - BITMAP_UNITS });
+            self.fresh = Run { chunk: number, from: BITMAP_UNITS, to: CHUNK_UNITS };
+            self.claim(self.fresh);
+        }
+        let from = self.fresh.from;
+        let room = (self.fresh.to - from).min(claim_units(units));
+        self.fresh.from += room - room % units;
+        Ok(Run { chunk: self.fresh.chunk, from, to: self.fresh.from })
+    }
+
+    fn claim(&mut self, run: Run) {
+        let state = &mut self.chunks[run.chunk];
+        set(&mut state.busy[..], run.from, run.to, true);
+        state.free_units -= run.to - run.from;
+    }
+
+    fn release(&mut self, run: Run) {
+        if run.from < run.to {
+            let state = &mut self.chunks[run.chunk];
+            set(&mut state.busy[..], run.from, run.to, false);
+            state.free_units += run.to - run.from;
+        }
+    }
+}
+
+#[cold]
+fn full() -> Box<Error> {
+    Box::new(Error::new(ErrorKind::Full, "the index has reached its 64 GiB; use more partitions"))
+}
+
+fn place(reference: u32) -> (usize, usize) {
+    ((reference >> CHUNK_UNITS_LOG2) as usize, reference as usize & (CHUNK_UNITS - 1))
+}
+
+/// Mark units in their chunk's own bitmap.
+fn mark_live(arena: &Arena, reference: u32, units: usize, live: bool) -> Walk<()> {
+    let (chunk, from) = place(reference);
+    let chunk = arena.chunk(chunk)?;
+    for_each_mask(from, from + units, |at, mask| {
+        let word = chunk[at].load(Ordering::Relaxed);
+        chunk[at].store(if live { word | mask } else { word & !mask }, Ordering::Relaxed);
+    });
+    Ok(())
+}
+
+fn set(bitmap: &mut [u64], from: usize, to: usize, busy: bool) {
+    for_each_mask(from, to, |at, mask| {
+        if busy {
+            bitmap[at] |= mask;
+        } else {
+            bitmap[at] &= !mask;
+        }
+    });
+}
+
+/// The words and masks of the bits `from..to`.
+fn for_each_mask(from: usize, to: usize, mut f: impl FnMut(usize, u64)) {
+    let mut bit = from;
+    while bit < to {
+        let n = (64 - bit % 64).min(to - bit);
+        f(bit / 64, (u64::MAX >> (64 - n)) << (bit % 64));
+        bit += n;
+    }
+}
+
+/// The next run of zeros at or after `from`, cut at `most` bits.
+fn next_zeros(bitmap: &[u64], from: usize, most: usize) -> Option<(usize, usize)> {
+    let start = next_bit(bitmap, from, 0)?;
+    let end = next_bit(bitmap, start, u64::MAX).unwrap_or(bitmap.len() * 64);
+    Some((start, end.min(start + most)))
+}
+
+/// The next zero at or after `from` where `flip` is 0, the next one where it is all ones.
+fn next_bit(bitmap: &[u64], from: usize, flip: u64) -> Option<usize> {
+    let mut at = from / 64;
+    let mut mask = u64::MAX << (from % 64);
+    while let Some(word) = bitmap.get(at) {
+        let found = !(word ^ flip) & mask;
+        if found != 0 {
+            return Some(at * 64 + found.trailing_zeros() as usize);
+        }
+        at += 1;
+        mask = u64::MAX;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_across_words_and_cut() {
+        let mut bits = [u64::MAX; 4];
+        set(&mut bits, 60, 140, false);
+        assert_eq!(next_zeros(&bits, 0, 1000), Some((60, 140)));
+        assert_eq!(next_zeros(&bits, 61, 10), Some((61, 71)));
+        assert_eq!(next_zeros(&bits, 140, 10), None);
+        set(&mut bits, 250, 256, false);
+        assert_eq!(next_zeros(&bits, 140, 1000), Some((250, 256)));
+        set(&mut bits, 60, 256, true);
+        assert_eq!(bits, [u64::MAX; 4]);
+    }
+
+    #[test]
+    fn places_of_retired_nodes_are_used_again_but_not_under_a_reader() {
+        let (arena, epochs, mut heap) = (Arena::new(), Epochs::new(), Heap::new());
+        let node = |reference| NodeWord::new(reference, Kind::L16, 0);
+        let fill = |heap: &mut Heap| -> Vec<u32> {
+            (0..5000).map(|_| heap.allocate(&arena, Kind::L16).expect("room")).collect()
+        };
+        let first = fill(&mut heap);
+        let chunks = arena.chunks();
+        let mut sorted = first.clone();
+        sorted.sort_unstable();
+        assert!(sorted.windows(2).all(|w| w[0] + 10 <= w[1]), "nodes overlap");
+        let reader = epochs.announce();
+        for &reference in &first {
+            heap.retire(&arena, &epochs, node(reference)).expect("in memory");
+        }
+        let second = fill(&mut heap);
+        assert!(second.iter().all(|r| sorted.binary_search(r).is_err()), "reused under a reader");
+        drop(reader);
+        for &reference in &second {
+            heap.retire(&arena, &epochs, node(reference)).expect("in memory");
+        }
+        let grown = arena.chunks();
+        assert!(grown > chunks);
+        for _ in 0..5 {
+            for reference in fill(&mut heap) {
+                heap.retire(&arena, &epochs, node(reference)).expect("in memory");
+            }
+        }
+        assert!(arena.chunks() <= grown + 1, "memory is not used again: {} chunks", arena.chunks());
+    }
+}

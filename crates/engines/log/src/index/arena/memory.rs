@@ -1,0 +1,140 @@
+//! The memory of an arena: a table of chunks, each a fixed array of atomic words. This is the only unsafe code of the index;
+//! the rules IX1 to IX4 are in SAFETY.md.
+//!
+//! 1. The table has an entry for every chunk that 32 bits of reference can name, so looking up needs no bounds check; the
+//!    entries that nobody has used are pages of zeros that the system has not yet handed out.
+//! 2. An entry goes from null to a chunk once and never changes again while the arena lives.
+//! 3. From [`GROUP_CHUNKS`] chunks on, memory is taken for that many chunks at once, aligned to a huge page: a look-up in a
+//!    large tree is a walk over random addresses, and half of its cost is the translation of addresses.
+//! 4. A chunk's memory is zero when it is taken, and belongs to one chunk number.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::{NonNull, null_mut};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use super::{CHUNK_BYTES, CHUNK_WORDS, CHUNKS_MAX};
+use crate::index::sync::Mutex;
+
+/// A chunk's words.
+pub type Chunk = [AtomicU64; CHUNK_WORDS];
+
+/// Chunks that are taken together once there are as many: 2 MiB, a huge page.
+const GROUP_CHUNKS: usize = (2 << 20) / CHUNK_BYTES;
+
+/// The chunks by number.
+pub struct Table {
+    entries: Box<[AtomicPtr<Chunk>; CHUNKS_MAX]>,
+    blocks: Mutex<Vec<Block>>,
+}
+
+/// Memory for one chunk or for a group of them, from `first` on.
+struct Block {
+    first: usize,
+    chunks: usize,
+    memory: NonNull<u8>,
+}
+
+// SAFETY: (IX2) a block owns its memory, whose words are atomic; which thread frees it does not matter.
+unsafe impl Send for Block {}
+
+impl Table {
+    pub fn new() -> Self {
+        // SAFETY: (IX1) null pointers are zeros.
+        let entries = unsafe { Box::<[AtomicPtr<Chunk>; CHUNKS_MAX]>::new_zeroed().assume_init() };
+        Self { entries, blocks: Mutex::new(Vec::new()) }
+    }
+
+    /// The chunk, if it is there.
+    #[inline(always)]
+    pub fn get(&self, number: usize) -> Option<&Chunk> {
+        let chunk = self.entries[number & (CHUNKS_MAX - 1)].load(Ordering::Acquire);
+        // SAFETY: (IX2) an entry is null or points to a chunk that lives as long as the table.
+        unsafe { chunk.as_ref() }
+    }
+
+    /// The chunk, filled by `fill` if it was not there. Callers for one chunk at the same time wait for the first of them.
+    pub fn get_or_fill<E>(&self, number: usize, fill: impl FnOnce(&Chunk) -> Result<(), E>) -> Result<&Chunk, E> {
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(chunk) = self.get(number) {
+            return Ok(chunk);
+        }
+        let at = match blocks.iter().position(|b| (b.first..b.first + b.chunks).contains(&number)) {
+            Some(at) => at,
+            None => {
+                let chunks = if number < GROUP_CHUNKS { 1 } else { GROUP_CHUNKS };
+                blocks.push(Block::new(number / chunks * chunks, chunks));
+                blocks.len() - 1
+            }
+        };
+        let chunk = blocks[at].chunk(number);
+        // SAFETY: (IX2) the block lives as long as the table, and its words are zeroed or were filled by a call that failed.
+        fill(unsafe { chunk.as_ref() })?;
+        self.entries[number].store(chunk.as_ptr(), Ordering::Release);
+        // SAFETY: (IX2) as above.
+        Ok(unsafe { chunk.as_ref() })
+    }
+
+    /// Bytes taken from the system.
+    pub fn memory_bytes(&self) -> usize {
+        let blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        blocks.iter().map(|b| b.chunks * CHUNK_BYTES + size_of::<Block>()).sum::<usize>()
+            + blocks.iter().map(|b| b.chunks * size_of::<AtomicPtr<Chunk>>()).sum::<usize>()
+    }
+}
+
+impl Block {
+    fn layout(chunks: usize) -> Layout {
+        let bytes = chunks * CHUNK_BYTES;
+        let align = if chunks == GROUP_CHUNKS { bytes } else { 4096 };
+        Layout::from_size_align(bytes, align).expect("invariant: a block is 2 MiB at most")
+    }
+
+    fn new(first: usize, chunks: usize) -> Self {
+        let layout = Self::layout(chunks);
+        // SAFETY: (IX3) the layout is not empty.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if chunks == GROUP_CHUNKS {
+            // SAFETY: (IX3) the range is this block's own; the advice changes no content. If it is refused, small pages serve.
+            let _ = unsafe {
+                rustix::mm::madvise(memory.as_ptr().cast(), layout.size(), rustix::mm::Advice::LinuxHugepage)
+            };
+        }
+        Self { first, chunks, memory }
+    }
+
+    fn chunk(&self, number: usize) -> NonNull<Chunk> {
+        assert!((self.first..self.first + self.chunks).contains(&number), "invariant: the chunk lies in its block");
+        // SAFETY: (IX3) the offset lies within the allocation, as asserted.
+        unsafe { self.memory.add((number - self.first) * CHUNK_BYTES).cast() }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        for block in self.blocks.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            for number in block.first..block.first + block.chunks {
+                self.entries[number].store(null_mut(), Ordering::Relaxed);
+            }
+            // SAFETY: (IX3) the memory came from `alloc_zeroed` with this layout and is freed once; nothing borrows a chunk.
+            unsafe { dealloc(block.memory.as_ptr(), Block::layout(block.chunks)) }
+        }
+    }
+}
+
+/// Ask the processor for the cache lines of up to `bytes` from `at` words into `chunk` on.
+#[inline(always)]
+pub fn prefetch(chunk: &Chunk, at: usize, bytes: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for line in (0..bytes).step_by(64) {
+        let address = chunk.as_ptr().cast::<i8>().wrapping_add(at * 8 + line);
+        // SAFETY: (IX4) a hint to the processor: no access, any address will do.
+        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address) }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (chunk, at, bytes);
+}

@@ -1,0 +1,71 @@
+//! The atomics of the index, in one place: the loom tests (`tests/index_loom`) compile the same modules over another version
+//! of this file, whose atomics are loom's and whose orderings can be weakened one by one to show that the tests notice.
+//!
+//! Each ordering has a name and a reason here; the code says which it means.
+
+pub use std::sync::Mutex;
+pub use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
+
+/// Units of 16 bytes in a chunk of the arena, as a power of two: 2^14 units, 256 KiB.
+pub const CHUNK_UNITS_LOG2: u32 = 14;
+
+/// Readers that a block of the epochs' slots takes; a full block is followed by another one.
+pub const BLOCK_SLOTS: usize = 64;
+
+/// The orderings by their meaning.
+pub mod order {
+    use super::Ordering;
+
+    /// A store that makes what was written before it reachable: a slot, a count, a word of a table.
+    #[inline(always)]
+    pub fn publish() -> Ordering {
+        Ordering::Release
+    }
+
+    /// The load that reads what [`publish`] stored and then follows it.
+    #[inline(always)]
+    pub fn observe() -> Ordering {
+        Ordering::Acquire
+    }
+
+    /// The epoch's own advance, after the unlinking stores of the epoch that ends.
+    #[inline(always)]
+    pub fn advance() -> Ordering {
+        Ordering::Release
+    }
+
+    /// A reader's load of the epoch: what was unlinked before that epoch began must be seen as unlinked.
+    #[inline(always)]
+    pub fn enter() -> Ordering {
+        Ordering::Acquire
+    }
+
+    /// A reader's last store: its loads of nodes stay before it.
+    #[inline(always)]
+    pub fn leave() -> Ordering {
+        Ordering::Release
+    }
+
+    /// The writer's look at the readers, before it writes over what they may have read.
+    #[inline(always)]
+    pub fn scan() -> Ordering {
+        Ordering::Acquire
+    }
+
+    /// Between a reader's announcement and its first load of the tree.
+    #[inline(always)]
+    pub fn pin_fence() {
+        // The compare-and-swap that announces is a full barrier on x86 already.
+        if cfg!(all(target_arch = "x86_64", not(miri))) {
+            super::compiler_fence(Ordering::SeqCst);
+        } else {
+            super::fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Between the writer's unlinking stores and its look at the readers.
+    #[inline(always)]
+    pub fn scan_fence() {
+        super::fence(Ordering::SeqCst);
+    }
+}
