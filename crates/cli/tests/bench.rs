@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{command, run, words};
+use common::{command, has_engine, run, words};
 use tempfile::tempdir;
 
 fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
@@ -105,4 +105,37 @@ fn a_sweep_of_db_bench_gives_a_table_a_report_and_a_line_for_each_run() {
         assert!(report.contains(word), "no `{word}` in the report");
     }
     assert_eq!(stores(&dir.path().join("runs")), 0, "a run directory is left behind");
+}
+
+#[test]
+fn engines_that_compact_tell_how_often_how_long_and_how_much() {
+    let engines: Vec<&str> = ["rocksdb", "leveldb"].into_iter().filter(|name| has_engine(name)).collect();
+    if engines.is_empty() {
+        println!("skipped: this build has no engine that compacts");
+        return;
+    }
+    let dir = tempdir().expect("a directory");
+    // Several times the smallest memtables.
+    let line = format!(
+        "bench db --engine {} --benchmark overwrite --records 15000 --value-bytes 2048 --cache-bytes 8MiB --partitioning \
+         none,hard --partitions 2 --compression-ratio 1 --dir DIR/runs --json DIR/runs.jsonl",
+        engines.join(",")
+    );
+    let done = run(&line, dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert!(done.text().contains("their p50"), "{}", done.text());
+    let text = fs::read_to_string(dir.path().join("runs.jsonl")).expect("the lines");
+    assert_eq!(text.lines().count(), 2 * engines.len());
+    for line in text.lines() {
+        let record: serde_json::Value = serde_json::from_str(line).expect("a JSON line");
+        let compaction = &record["compaction"];
+        let figure = |name: &str| compaction[name].as_f64().unwrap_or(0.0);
+        assert!(figure("count") > 0.0 && figure("bytes") > 0.0, "{line}");
+        // One compaction takes no longer than all of them together, and none takes no time.
+        let p50 = figure("latency_ns_p50") / 1e9;
+        assert!(p50 > 0.0 && p50 <= figure("seconds") * 1.5, "{compaction}");
+        for way in ["engine", "process"] {
+            assert!(record["waf_by"][way].as_f64().is_some_and(|waf| waf > 0.5), "{way} in {line}");
+        }
+    }
 }

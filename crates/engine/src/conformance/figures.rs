@@ -66,6 +66,7 @@ pub fn check_stats_are_plausible(subject: &Subject) {
         }
         if let Some(compaction) = &stats.compaction {
             assert!(compaction.seconds.is_finite() && compaction.seconds >= 0.0, "{} s", compaction.seconds);
+            assert!(compaction.count > 0 || compaction.latency_ns_p50.is_none(), "{compaction:?}: the median of none");
         }
         let again = must(instance.engine.stats(), "stats again");
         assert_eq!(again.options, stats.options, "options do not change by themselves");
