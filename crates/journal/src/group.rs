@@ -1,87 +1,112 @@
-//! What waits for the next write: batches, laid out as frames the moment they arrive.
-//!
-//! A record is copied once, from the caller's slice into the buffer that is written. Only what depends on the segment (the
-//! seal of each frame's header, the watermark, the end of the write) is filled in by the leader.
+//! What waits for the next write: batches, copied the moment they arrive, to be laid out as frames by the leader.
 
-use biombo_base::io::AlignedBuf;
+use std::ops::Range;
 
 use crate::Lsn;
-use crate::format::{FLAG_LAST_OF_WRITE, FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, FrameHeader, frame_bytes};
+use crate::frame::Batch;
 
 /// The room that a buffer keeps from one group to the next.
 const KEEP_BYTES: usize = 4 << 20;
 
 /// One batch in a group.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Frame {
-    /// Where it begins in the buffer.
-    pub offset: usize,
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
     /// Who waits for it.
     pub ticket: u64,
-    pub header: FrameHeader,
+    pub first_lsn: Lsn,
+    /// Its records, in `Group::lengths`.
+    records: Range<usize>,
+    /// Their bytes, in `Group::bytes`.
+    bytes: Range<usize>,
 }
 
-impl Frame {
-    pub fn end(&self) -> usize {
-        self.offset + frame_bytes(self.header.payload_bytes as usize)
+impl Member {
+    pub fn record_count(&self) -> u64 {
+        self.records.len() as u64
+    }
+
+    pub fn record_bytes(&self) -> u64 {
+        self.bytes.len() as u64
     }
 }
 
 /// Batches for one write.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    pub buf: AlignedBuf,
-    pub frames: Vec<Frame>,
+    bytes: Vec<u8>,
+    lengths: Vec<usize>,
+    pub members: Vec<Member>,
     /// Somebody waits until it is on the device.
     pub sync: bool,
 }
 
 impl Group {
-    /// Add a batch, whose payload has the given size and checksum.
-    pub fn push(&mut self, ticket: u64, first_lsn: Lsn, records: &[&[u8]], payload_bytes: usize, payload_crc: u32) {
-        let offset = self.buf.len();
-        self.buf.reserve(frame_bytes(payload_bytes));
-        self.buf.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
-        for record in records {
-            self.buf.extend_from_slice(&(record.len() as u32).to_le_bytes());
-            self.buf.extend_from_slice(record);
+    /// Add a batch.
+    pub fn push(&mut self, ticket: u64, first_lsn: Lsn, records: &[&[u8]]) {
+        let (record, byte) = (self.lengths.len(), self.bytes.len());
+        for bytes in records {
+            self.lengths.push(bytes.len());
+            self.bytes.extend_from_slice(bytes);
         }
-        self.buf.pad_to(FRAME_ALIGN_BYTES);
-        let header = FrameHeader {
-            flags: 0,
-            payload_crc,
-            payload_bytes: payload_bytes as u32,
-            record_count: records.len() as u32,
-            first_lsn,
-            durable_lsn: Lsn::FIRST,
+        let (records, bytes) = (record..self.lengths.len(), byte..self.bytes.len());
+        self.members.push(Member { ticket, first_lsn, records, bytes });
+    }
+
+    /// What is left of it, to be written.
+    pub fn batches(&self) -> Vec<Gathered<'_>> {
+        let gathered = |member: &Member| Gathered {
+            lengths: &self.lengths[member.records.clone()],
+            bytes: &self.bytes[member.bytes.clone()],
         };
-        self.frames.push(Frame { offset, ticket, header });
+        self.members.iter().map(gathered).collect()
     }
 
-    /// Seal the first `count` frames for the segment `id`, as one write.
-    pub fn seal(&mut self, count: usize, id: u64, durable_lsn: Lsn) {
-        for (i, frame) in self.frames[..count].iter_mut().enumerate() {
-            frame.header.durable_lsn = durable_lsn;
-            frame.header.flags = if i + 1 == count { FLAG_LAST_OF_WRITE } else { 0 };
-            frame.header.encode(id, &mut self.buf[frame.offset..]);
-        }
-    }
-
-    /// Drop the first `count` frames, which were written.
+    /// Drop the first `count`, which were written.
     pub fn remove_front(&mut self, count: usize) {
-        let Some(start) = self.frames.get(count).map(|frame| frame.offset) else { return self.clear() };
-        self.buf.remove_front(start);
-        self.frames.drain(..count);
-        for frame in &mut self.frames {
-            frame.offset -= start;
-        }
+        self.members.drain(..count);
     }
 
     pub fn clear(&mut self) {
-        self.frames.clear();
-        self.buf.clear();
-        if self.buf.capacity() > KEEP_BYTES {
-            self.buf = AlignedBuf::new();
+        self.members.clear();
+        self.lengths.clear();
+        self.bytes.clear();
+        self.sync = false;
+        if self.bytes.capacity() > KEEP_BYTES {
+            self.bytes = Vec::new();
         }
+    }
+}
+
+/// A batch that lies in a group.
+pub(crate) struct Gathered<'a> {
+    lengths: &'a [usize],
+    bytes: &'a [u8],
+}
+
+impl Batch for Gathered<'_> {
+    fn count(&self) -> usize {
+        self.lengths.len()
+    }
+
+    fn each(&self, record: &mut impl FnMut(&[&[u8]])) {
+        let mut rest = self.bytes;
+        for &length in self.lengths {
+            let (bytes, behind) = rest.split_at(length);
+            record(&[bytes]);
+            rest = behind;
+        }
+    }
+}
+
+/// The batch that a caller brings, as it will be framed.
+pub(crate) struct Records<'a>(pub &'a [&'a [u8]]);
+
+impl Batch for Records<'_> {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn each(&self, record: &mut impl FnMut(&[&[u8]])) {
+        self.0.iter().for_each(|bytes| record(&[bytes]));
     }
 }

@@ -1,47 +1,44 @@
-//! The journal itself: group commit over the writer.
+//! The journal itself: group commit over a log.
 //!
 //! Whoever finds no leader becomes it: it takes everything that is gathered, writes it once, syncs it once if anybody in it
 //! asked for that, and wakes those whose batches are done. Meanwhile the next group gathers; one of it leads next. The
 //! leader is a role of a calling thread, there is no thread of the journal's own.
 //!
 //! Invariants:
-//! 1. At most one thread leads (`State::leading`), and only it touches the writer.
+//! 1. At most one thread leads (`State::leading`), and only it appends to the log.
 //! 2. Batches are numbered twice: by the lsn of their records (stored; given again after `Full`, when nothing was written)
 //!    and by a ticket (never given again), so that a waiter can tell its own batch from a later one with the same lsn.
 //! 3. Tickets complete in order. A batch with a ticket below `durable_ticket` is on the device, below `written_ticket` in the
 //!    kernel's hands.
 //! 4. After a failed write or sync, `poison` is set and nothing is written any more.
+//! 5. `log` is locked before `state`, never while `state` is held.
 
 use std::collections::BTreeMap;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use biombo_base::io::{Io, Lock};
+use biombo_base::io::Io;
 use biombo_base::{Error, ErrorKind, Result};
 
-use crate::format::{BATCH_BYTES_MAX, payload_bytes, payload_crc};
-use crate::group::Group;
-use crate::names::{Name, lock_path};
-use crate::recovery::{Listing, Replay, recover, settle};
-use crate::segments::{Failure, Segments};
-use crate::writer::Writer;
-use crate::{Durability, JournalOptions, JournalStats, Lsn};
+use crate::failure::Failure;
+use crate::group::{Group, Records};
+use crate::log::check_batch;
+use crate::{Durability, JournalOptions, JournalStats, Log, Lsn, Position};
 
-/// An append-only log in a directory of its own. All methods may be called from any number of threads.
+/// An append-only log in a directory of its own, for many threads. All methods may be called from any number of them.
 pub struct Journal {
     state: Mutex<State>,
     /// Waiters of even and of odd generations of groups, so that a finished group wakes only its own.
     waiters: [Condvar; 2],
-    writer: Mutex<WriterAndSpare>,
-    segments: Mutex<Segments>,
+    log: Mutex<Log>,
     dir: PathBuf,
-    /// Held for as long as the journal is open.
-    _lock: Box<dyn Lock>,
 }
 
 struct State {
     gather: Group,
+    /// The buffer of the group before, for the next.
+    spare: Group,
     /// Counts groups taken: that of the gathering one.
     generation: u64,
     leading: bool,
@@ -54,12 +51,6 @@ struct State {
     poison: Option<Arc<str>>,
     records: u64,
     record_bytes: u64,
-}
-
-struct WriterAndSpare {
-    writer: Writer,
-    /// The buffer of the group before, for the next but one.
-    spare: Group,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -79,31 +70,16 @@ impl Journal {
         options: JournalOptions,
         replay: &mut dyn FnMut(Lsn, &[u8]) -> Result<()>,
     ) -> Result<Self> {
-        options.check()?;
-        let failed = |doing: &str, e| Error::io(format_args!("{doing} the journal {}", dir.display()), e);
-        if !io.exists(dir).map_err(|e| failed("open", e))? {
-            io.create_dir_all(dir).map_err(|e| failed("create", e))?;
-        }
-        let Some(lock) = io.try_lock(&lock_path(dir)).map_err(|e| failed("lock", e))? else {
-            let what = format!("the journal {} is open already, here or in another process", dir.display());
-            return Err(Error::new(ErrorKind::Busy, what));
-        };
-        let listing = Listing::read(&*io, dir)?;
-        let recovered = recover(&*io, dir, &listing.segments, replay)?;
-        if let Some(last) = listing.segments.last() {
-            settle(&*io, &Name::Segment(*last).path(dir), &recovered)?;
-            io.sync_dir(dir).map_err(|e| failed("sync", e))?;
-        } else if let Some(parent) = dir.parent() {
-            io.sync_dir(parent).map_err(|e| failed("create", e))?;
-        }
-        let recovered_end = (!recovered.segments.is_empty()).then_some(recovered.last_end);
-        let segments = Segments::new(io, dir.to_owned(), options, &listing, recovered.segments)?;
+        let mut replay = |_: Position, lsn: Lsn, record: &[u8]| replay(lsn, record);
+        let mut log = Log::open_with(io, dir, options.log_options(), &mut replay, None)?;
+        log.sync()?;
         Ok(Self {
             state: Mutex::new(State {
                 gather: Group::default(),
+                spare: Group::default(),
                 generation: 0,
                 leading: false,
-                next_lsn: recovered.next_lsn,
+                next_lsn: log.next_lsn(),
                 next_ticket: 0,
                 written_ticket: 0,
                 durable_ticket: 0,
@@ -113,27 +89,22 @@ impl Journal {
                 record_bytes: 0,
             }),
             waiters: Default::default(),
-            writer: Mutex::new(WriterAndSpare {
-                writer: Writer::new(recovered.next_lsn, recovered_end),
-                spare: Group::default(),
-            }),
-            segments: Mutex::new(segments),
+            log: Mutex::new(log),
             dir: dir.to_owned(),
-            _lock: lock,
         })
     }
 
     /// Hand every record of the journal in `dir` to `replay` without opening it: nothing is written, locked or synced.
     /// Returns what the next record's position would be. For verification, while nobody appends.
-    pub fn read(io: &dyn Io, dir: &Path, replay: Replay<'_>) -> Result<Lsn> {
-        let listing = Listing::read(io, dir)?;
-        Ok(recover(io, dir, &listing.segments, replay)?.next_lsn)
+    pub fn read(io: &dyn Io, dir: &Path, replay: &mut dyn FnMut(Lsn, &[u8]) -> Result<()>) -> Result<Lsn> {
+        Log::read(io, dir, &mut |_: Position, lsn: Lsn, record: &[u8]| replay(lsn, record))
     }
 
-    /// Append one record of 0 B to [`BATCH_BYTES_MAX`] - 4; returns its position when it is as durable as asked.
+    /// Append one record of 0 B to [`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX) - 8; returns its position when it is as durable as asked.
     ///
     /// `Full`: nothing was written; free room and try again. `Poisoned`: an earlier write or sync failed. Any other error
-    /// means that this record may or may not be there after reopening. One copy of the record, no allocation once warm.
+    /// means that this record may or may not be there after reopening. The record is copied twice: to gather
+    /// it, and to where it is written from.
     pub fn append(&self, record: &[u8], durability: Durability) -> Result<Lsn> {
         self.append_batch(&[record], durability)
     }
@@ -148,13 +119,7 @@ impl Journal {
             }
             return Ok(self.next_lsn());
         }
-        let bytes = payload_bytes(records);
-        if bytes > BATCH_BYTES_MAX {
-            return Err(Error::invalid(format!(
-                "a batch of {bytes} bytes is larger than the {BATCH_BYTES_MAX} that a journal takes"
-            )));
-        }
-        let crc = payload_crc(records);
+        check_batch(&Records(records))?;
         let mut state = locked(&self.state);
         if let Some(why) = &state.poison {
             return Err(Error::poisoned(why));
@@ -162,9 +127,9 @@ impl Journal {
         let lsn = state.next_lsn;
         let ticket = state.take_ticket(durability);
         state.next_lsn = lsn.plus(records.len() as u64);
-        state.gather.push(ticket, lsn, records, bytes, crc);
+        state.gather.push(ticket, lsn, records);
         state.records += records.len() as u64;
-        state.record_bytes += (bytes - records.len() * crate::format::RECORD_HEADER_BYTES) as u64;
+        state.record_bytes += records.iter().map(|record| record.len() as u64).sum::<u64>();
         self.wait(state, ticket, durability)?;
         Ok(lsn)
     }
@@ -186,17 +151,23 @@ impl Journal {
     }
 
     /// Drop every segment whose records are all before `before`, durably; their space is reused. The segment that is
-    /// written is never dropped, so records before `before` may be replayed again. Two file system operations for each
-    /// dropped segment; appends go on meanwhile unless they need a new segment.
+    /// written is never dropped, so records before `before` may be replayed again. One synchronous write, and a rename for each
+    /// segment; waits for a write that is under way.
     pub fn trim(&self, before: Lsn) -> Result<()> {
         if let Some(why) = &locked(&self.state).poison {
             return Err(Error::poisoned(why));
         }
-        let trimmed = locked(&self.segments).trim(before);
-        trimmed.map_err(|failure| {
-            let (Failure::Full(error) | Failure::Fatal(error)) = failure;
-            self.poison(&mut locked(&self.state), &error);
-            error
+        let trimmed = {
+            let mut log = locked(&self.log);
+            let hot: Vec<_> = log.files().hot().map(|live| live.found.header).collect();
+            let old = hot.windows(2).filter(|pair| pair[1].base_lsn <= before);
+            let old: Vec<_> = old.map(|pair| pair[0].number).collect();
+            if old.is_empty() { Ok(()) } else { log.drop_segments(&old) }
+        };
+        trimmed.inspect_err(|error| {
+            if error.kind() != ErrorKind::Full {
+                self.poison(&mut locked(&self.state), error);
+            }
         })
     }
 
@@ -207,7 +178,7 @@ impl Journal {
 
     /// The oldest position that a replay would give, or the next one when there is none.
     pub fn first_lsn(&self) -> Lsn {
-        let first = locked(&self.segments).first_lsn();
+        let first = locked(&self.log).files().hot().next().map(|live| live.found.header.base_lsn);
         first.unwrap_or_else(|| self.next_lsn())
     }
 
@@ -222,19 +193,16 @@ impl Journal {
             let state = locked(&self.state);
             (state.records, state.record_bytes)
         };
-        let (written_bytes, writes, syncs) = {
-            let writer = &locked(&self.writer).writer;
-            (writer.written_bytes, writer.writes, writer.syncs)
-        };
-        let segments = locked(&self.segments);
+        let log = locked(&self.log);
+        let stats = log.stats();
         JournalStats {
             records,
             record_bytes,
-            written_bytes,
-            writes,
-            syncs,
-            segments: segments.count() as u64,
-            file_bytes: segments.file_bytes(),
+            written_bytes: stats.written_bytes,
+            writes: stats.writes,
+            syncs: stats.syncs,
+            segments: log.files().live.len() as u64,
+            file_bytes: stats.file_bytes,
         }
     }
 
@@ -267,26 +235,25 @@ impl Journal {
 
     /// Take the gathered group, write it, sync it if asked, and wake its waiters.
     fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, Option<Error>) {
-        let mut writer = locked(&self.writer);
-        let WriterAndSpare { writer, spare: group } = &mut *writer;
-        mem::swap(&mut state.gather, group);
-        state.gather.sync = false;
+        let spare = mem::take(&mut state.spare);
+        let mut group = mem::replace(&mut state.gather, spare);
         state.leading = true;
         let end = state.next_ticket;
         let mine = &self.waiters[(state.generation % 2) as usize];
         state.generation += 1;
         drop(state);
         let leading = Leading { journal: self };
+        let mut log = locked(&self.log);
 
-        let written = writer.write(group, &self.segments);
+        let written = write(&mut log, &mut group);
         let mut state = locked(&self.state);
         let failed = match written {
             Ok(()) => {
                 state.written_ticket = end;
-                if group.sync && writer.durable_lsn < writer.written_lsn {
+                if group.sync && log.durable_lsn() < log.next_lsn() {
                     mine.notify_all();
                     drop(state);
-                    let synced = writer.sync();
+                    let synced = log.sync();
                     state = locked(&self.state);
                     synced.err()
                 } else {
@@ -294,18 +261,20 @@ impl Journal {
                 }
             }
             Err(Failure::Full(error)) => {
-                state.refuse_from(group, &error);
-                group.clear();
+                state.refuse_from(&group, &error);
                 None
             }
             Err(Failure::Fatal(error)) => Some(error),
         };
-        if writer.durable_lsn == writer.written_lsn {
+        if log.durable_lsn() == log.next_lsn() {
             state.durable_ticket = state.written_ticket;
         }
+        drop(log);
         if let Some(error) = &failed {
             self.poison(&mut state, error);
         }
+        group.clear();
+        state.spare = group;
         state.leading = false;
         mem::forget(leading);
         mine.notify_all();
@@ -327,6 +296,23 @@ impl Journal {
     }
 }
 
+/// Write all batches of `group`, which it takes out as they are written: when it fails with `Full`, those left were not
+/// written at all.
+fn write(log: &mut Log, group: &mut Group) -> Result<(), Failure> {
+    log.check().map_err(Failure::Fatal)?;
+    let durability = if group.sync { Durability::Sync } else { Durability::Os };
+    while !group.members.is_empty() {
+        let written = log.write(&group.batches(), durability, &mut |_| {});
+        let count = written.inspect_err(|failure| {
+            if let Failure::Fatal(error) = failure {
+                log.poison(error);
+            }
+        })?;
+        group.remove_front(count);
+    }
+    Ok(())
+}
+
 impl State {
     fn take_ticket(&mut self, durability: Durability) -> u64 {
         let ticket = self.next_ticket;
@@ -345,20 +331,18 @@ impl State {
     /// There was no room from the first frame left in `group` on: refuse it and everything that came after it, as if it had
     /// never been appended.
     fn refuse_from(&mut self, group: &Group, error: &Error) {
-        let first = group.frames.first().expect("invariant: a frame had no room");
+        let first = group.members.first().expect("invariant: a batch had no room");
         self.written_ticket = first.ticket;
-        self.next_lsn = first.header.first_lsn;
+        self.next_lsn = first.first_lsn;
         let message: Arc<str> = error.to_string().into();
         for ticket in first.ticket..self.next_ticket {
             self.refused.insert(ticket, Arc::clone(&message));
         }
-        for frame in group.frames.iter().chain(&self.gather.frames) {
-            self.records -= u64::from(frame.header.record_count);
-            let prefixes = frame.header.record_count as usize * crate::format::RECORD_HEADER_BYTES;
-            self.record_bytes -= (frame.header.payload_bytes as usize - prefixes) as u64;
+        for member in group.members.iter().chain(&self.gather.members) {
+            self.records -= member.record_count();
+            self.record_bytes -= member.record_bytes();
         }
         self.gather.clear();
-        self.gather.sync = false;
     }
 }
 
@@ -369,19 +353,11 @@ struct Leading<'a> {
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
+        let panicked = Error::new(ErrorKind::Io, "a panic interrupted a write");
+        locked(&self.journal.log).poison(&panicked);
         let mut state = locked(&self.journal.state);
         state.leading = false;
-        let panicked = Error::new(ErrorKind::Io, "a panic interrupted a write");
         self.journal.poison(&mut state, &panicked);
-    }
-}
-
-impl Drop for Journal {
-    fn drop(&mut self) {
-        if locked(&self.state).poison.is_none() {
-            // Nobody can be told of a failure any more, and nothing acknowledged with `Sync` depends on it.
-            let _ = locked(&self.writer).writer.close();
-        }
     }
 }
 

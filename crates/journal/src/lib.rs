@@ -29,24 +29,73 @@
 //! # }
 //! ```
 //!
-//! Modules, from the bytes up: [`mod@format`] (headers and frames), `names` (files), `reader` (one segment), `recovery`
-//! (the chain of segments), `segments` (trim and recycling), `writer` (the active segment), `group` (what is gathered for
-//! the next write), `journal` (group commit).
+//! The layer below is the [`Log`]: one writer, and readers by [`Position`] who take no lock.
+//!
+//! ```
+//! use biombo_base::io::RealIo;
+//! use biombo_journal::{Durability, Log, LogOptions, Lsn, Position};
+//!
+//! # fn main() -> biombo_base::Result<()> {
+//! # let dir = tempfile::tempdir().map_err(|e| biombo_base::Error::io("make a directory", e))?;
+//! # let dir = dir.path().join("log");
+//! let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
+//! let (mut log, reader) = Log::open(RealIo::shared(), &dir, options.clone(), &mut |_: Position, _: Lsn, _: &[u8]| Ok(()))?;
+//! let mut at = Vec::new();
+//! log.append(&[&[b"key", b"=", b"value"], &[b"other"]], Durability::Os, &mut at)?;
+//! let guard = reader.pin();
+//! assert_eq!(reader.get(&guard, at[0]), Some(&b"key=value"[..]));
+//! assert_eq!(reader.read_verified(&guard, at[1])?, b"other");
+//! drop((guard, reader, log));
+//!
+//! let mut found = Vec::new();
+//! Log::open(RealIo::shared(), &dir, options, &mut |at: Position, _: Lsn, _: &[u8]| {
+//!     found.push(at);
+//!     Ok(())
+//! })?;
+//! assert_eq!(found, at);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Modules, from the bytes up: [`mod@format`] (headers and records), `frame` (laying out a batch), `footer`, `names`
+//! (files), `manifest` (which segments exist), `reader` (one segment's file), `recovery` and `replay` (opening), `files`
+//! (making, dropping and recycling segments), `table` (readers), `flush` (what is sealed and not synced), `chooser` (modes),
+//! `active` (the segment that is written), `cold` (segments written apart), `log`, `group` (what is gathered for the next
+//! write), `journal` (group commit).
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod active;
+mod chooser;
+mod cold;
+mod failure;
+mod files;
+mod flush;
+mod footer;
 pub mod format;
+mod frame;
 mod group;
 mod journal;
+mod log;
+mod manifest;
 mod names;
 mod options;
+mod position;
 mod reader;
 mod recovery;
-mod segments;
+mod replay;
+mod table;
 #[cfg(test)]
 mod tests;
-mod writer;
 
+pub use cold::{ColdSegment, ColdWriter};
+pub use flush::Flusher;
 pub use format::BATCH_BYTES_MAX;
 pub use journal::Journal;
-pub use options::{Durability, JournalOptions, JournalStats, Lsn, Mode};
+pub use log::{Footers, Log, Parts, Replaced};
+pub use options::{
+    Durability, JournalOptions, JournalStats, LogOptions, LogStats, Lsn, Mode, Modes, SegmentInfo, SegmentKind,
+};
+pub use position::{Position, SegmentNumber};
+pub use replay::{Replay, Wants};
+pub use table::{LogReader, Segment};

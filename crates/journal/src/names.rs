@@ -1,28 +1,32 @@
-//! The files of a journal's directory.
+//! The files of a log's directory.
 //!
-//! - `0000000000000003.seg`: segment 3. The name is given only when its header is durable.
+//! - `0000000000000003.seg`: segment 3. The name is given only when its header is durable; whether it counts is said by the
+//!   manifest.
 //! - `0000000000000003.new`: segment 3 in the making; removed on opening.
 //! - `0000000000000001.free`: what was segment 1, kept for reuse.
+//! - `MANIFEST`: which segments exist; `MANIFEST.new`: the next one in the making.
 //! - `LOCK`: held by the owner.
 
 use std::path::{Path, PathBuf};
 
+use crate::SegmentNumber;
+
 /// What a file of the directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Name {
-    Segment(u64),
-    New(u64),
-    Free(u64),
+    Segment(SegmentNumber),
+    New(SegmentNumber),
+    Free(SegmentNumber),
 }
 
 impl Name {
-    /// `None` for a name that the journal never gives: such files are left alone.
+    /// `None` for a name that a log never gives: such files are left alone.
     pub fn parse(name: &Path) -> Option<Self> {
         let (number, kind) = name.to_str()?.split_once('.')?;
         if number.len() != 16 {
             return None;
         }
-        let number = u64::from_str_radix(number, 16).ok()?;
+        let number = SegmentNumber(u64::from_str_radix(number, 16).ok()?.try_into().ok()?);
         match kind {
             "seg" => Some(Self::Segment(number)),
             "new" => Some(Self::New(number)),
@@ -33,9 +37,9 @@ impl Name {
 
     pub fn path(self, dir: &Path) -> PathBuf {
         dir.join(match self {
-            Self::Segment(number) => format!("{number:016x}.seg"),
-            Self::New(number) => format!("{number:016x}.new"),
-            Self::Free(number) => format!("{number:016x}.free"),
+            Self::Segment(number) => format!("{:016x}.seg", number.0),
+            Self::New(number) => format!("{:016x}.new", number.0),
+            Self::Free(number) => format!("{:016x}.free", number.0),
         })
     }
 }
@@ -44,17 +48,30 @@ pub(crate) fn lock_path(dir: &Path) -> PathBuf {
     dir.join("LOCK")
 }
 
+pub(crate) fn manifest_path(dir: &Path) -> PathBuf {
+    dir.join("MANIFEST")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_read_back_and_foreign_ones_are_left_alone() {
-        for name in [Name::Segment(3), Name::New(u64::MAX), Name::Free(0)] {
+        for name in [Name::Segment(SegmentNumber(3)), Name::New(SegmentNumber(u32::MAX)), Name::Free(SegmentNumber(0))]
+        {
             let path = name.path(Path::new("d"));
             assert_eq!(Name::parse(Path::new(path.file_name().unwrap())), Some(name));
         }
-        for foreign in ["LOCK", "3.seg", "000000000000000g.seg", "0000000000000003.txt", "0000000000000003.seg.bak"] {
+        let foreign = [
+            "LOCK",
+            "3.seg",
+            "000000000000000g.seg",
+            "0000000000000003.txt",
+            "0000000000000003.seg.bak",
+            "ffffffffffffffff.seg",
+        ];
+        for foreign in foreign {
             assert_eq!(Name::parse(Path::new(foreign)), None, "{foreign}");
         }
     }

@@ -5,6 +5,8 @@ use std::fmt;
 use biombo_base::io::BLOCK_BYTES;
 use biombo_base::{Error, Result};
 
+use crate::SegmentNumber;
+
 /// The number of a record: 1 for the first of a journal's life, one more for each further one, never used twice for
 /// records that were acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,7 +18,7 @@ impl Lsn {
 
     /// The position `records` further on.
     pub fn plus(self, records: u64) -> Self {
-        Self(self.0 + records)
+        Self(self.0.saturating_add(records))
     }
 }
 
@@ -36,7 +38,7 @@ pub enum Durability {
     Sync,
 }
 
-/// How segments are written. It belongs to a segment for its life; reopening with the other one begins a new segment.
+/// How segments are written. It belongs to a segment for its life; a change begins a new segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
     /// `O_DIRECT|O_DSYNC`, whole blocks of 4 KiB, padded: the cheapest durable write. `Os` costs the same as `Sync`.
@@ -45,13 +47,114 @@ pub enum Mode {
     Direct,
     /// Through the page cache, fdatasync for `Sync`: for logs that mostly append with `Os`.
     Buffered,
+    /// Copied into a mapping: the cheapest `Os` append. `Sync` is an fdatasync, which through a mapping is the dearest.
+    Mapped,
+}
+
+/// Whether a segment belongs to the log's order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SegmentKind {
+    /// Made by appending: its records have lsns of the log.
+    Hot,
+    /// Written apart and installed: its records are copies, and their lsns count from 1 in each such segment.
+    Cold,
+}
+
+/// How a log chooses the mode of its next segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Modes {
+    /// By what appends ask for: mapped for `Os`, direct for `Sync`, with hysteresis: a few `Sync` appends to a mapped segment
+    /// are synced through it, and some `Os` appends in sequence to a direct one are written direct, before it is sealed.
+    #[default]
+    ByDurability,
+    /// Always the same.
+    Always(Mode),
+}
+
+/// How to open a [`Log`](crate::Log).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Size of a segment file in bytes, preallocated: a multiple of 4,096, from 8,192 to 2 GiB. A batch that is too large
+    /// for it gets a segment of its own size.
+    pub segment_bytes: u64,
+    /// How many dropped segments to keep for reuse: space that is written already is the cheapest to write.
+    pub recycle_segments_max: usize,
+    /// How segments are written.
+    pub modes: Modes,
+    /// How many sealed segments may wait for their sync (by a [`Flusher`](crate::Flusher), or by the next synced append)
+    /// before sealing one more waits for the oldest. 0: sealing syncs. It bounds what a power cut can take from `Os`
+    /// appends, and keeps the kernel from throttling writers.
+    pub unsynced_segments_max: usize,
+}
+
+impl Default for LogOptions {
+    /// Segments of 64 MiB, two kept for reuse, modes by durability, up to four unsynced.
+    fn default() -> Self {
+        Self { segment_bytes: 64 << 20, recycle_segments_max: 2, modes: Modes::ByDurability, unsynced_segments_max: 4 }
+    }
+}
+
+impl LogOptions {
+    pub(crate) fn check(&self) -> Result<()> {
+        let block = BLOCK_BYTES as u64;
+        if !self.segment_bytes.is_multiple_of(block) || self.segment_bytes < 2 * block || self.segment_bytes > 2 << 30 {
+            return Err(Error::invalid(format!(
+                "segment_bytes is {}, but must be a multiple of {block} from {} to 2 GiB",
+                self.segment_bytes,
+                2 * block
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What a log tells of one of its segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Its number.
+    pub number: SegmentNumber,
+    /// Whether it is part of the log's order.
+    pub kind: SegmentKind,
+    /// How it was written.
+    pub mode: Mode,
+    /// Its first record (counted from 1 in a cold one).
+    pub base_lsn: Lsn,
+    /// The record after its last.
+    pub end_lsn: Lsn,
+    /// Where its frames end, in bytes from the start of the file.
+    pub data_bytes: u64,
+    /// The length of its file.
+    pub file_bytes: u64,
+    /// Whether it is written no more.
+    pub sealed: bool,
+    /// Whether all of it is known to be durable.
+    pub durable: bool,
+    /// The size of its footer, if it has one.
+    pub footer_bytes: Option<u32>,
+}
+
+/// Figures of a log since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogStats {
+    /// Records appended.
+    pub records: u64,
+    /// Bytes written to segments: frames, padding, footers and segment headers.
+    pub written_bytes: u64,
+    /// Writes of frames: batches that are written together share one.
+    pub writes: u64,
+    /// Syncs of segments.
+    pub syncs: u64,
+    /// Segments begun.
+    pub segments_made: u64,
+    /// Bytes of all segment files, those kept for reuse and those that readers still hold included.
+    pub file_bytes: u64,
 }
 
 /// How to open a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalOptions {
-    /// Size of a segment file in bytes, preallocated: a multiple of 4,096, at least 8,192. A batch that is too large for
-    /// it gets a segment of its own size.
+    /// Size of a segment file in bytes, preallocated: a multiple of 4,096, from 8,192 to 2 GiB. A batch that is too large
+    /// for it gets a segment of its own size.
     pub segment_bytes: u64,
     /// How many trimmed segments to keep for reuse: space that is written already is the cheapest to write.
     pub recycle_segments_max: usize,
@@ -67,16 +170,13 @@ impl Default for JournalOptions {
 }
 
 impl JournalOptions {
-    pub(crate) fn check(&self) -> Result<()> {
-        let block = BLOCK_BYTES as u64;
-        if !self.segment_bytes.is_multiple_of(block) || self.segment_bytes < 2 * block || self.segment_bytes > 1 << 40 {
-            return Err(Error::invalid(format!(
-                "segment_bytes is {}, but must be a multiple of {block} from {} to 1 TiB",
-                self.segment_bytes,
-                2 * block
-            )));
+    pub(crate) fn log_options(&self) -> LogOptions {
+        LogOptions {
+            segment_bytes: self.segment_bytes,
+            recycle_segments_max: self.recycle_segments_max,
+            modes: Modes::Always(self.mode),
+            unsynced_segments_max: 0,
         }
-        Ok(())
     }
 }
 

@@ -1,16 +1,14 @@
-//! Reading one segment: frames in order, and evidence of damage behind the last good one.
+//! Reading one segment's file: frames in order, and evidence of damage behind the last good one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use biombo_base::checksum::crc32c;
 use biombo_base::io::{File, Io, OpenMode};
 use biombo_base::{Error, Result};
 
 use crate::Lsn;
 use crate::format::{
-    FLAG_LAST_OF_WRITE, FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, SEGMENT_HEADER_BYTES,
-    SegmentHeader, frame_bytes,
+    ALIGN_BYTES, FLAG_LAST_OF_WRITE, FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
 
 /// Bytes read at once; larger frames make the window grow.
@@ -20,8 +18,9 @@ const WINDOW_BYTES: usize = 256 << 10;
 pub(crate) struct SegmentReader {
     pub path: PathBuf,
     pub header: SegmentHeader,
-    file: Arc<dyn File>,
+    pub file: Arc<dyn File>,
     pub file_bytes: u64,
+    seed: u32,
     window: Vec<u8>,
     window_start: u64,
 }
@@ -34,30 +33,26 @@ impl SegmentReader {
         let mut start = [0; 64];
         let got = file.read_at(&mut start, 0).map_err(reading)?;
         let header = SegmentHeader::decode(&path, &start[..got])?;
-        Ok(Self { path, header, file, file_bytes, window: Vec::new(), window_start: 0 })
+        Ok(Self { path, header, seed: header.seed(), file, file_bytes, window: Vec::new(), window_start: 0 })
     }
 
     /// Where the first frame begins.
     pub const START: u64 = SEGMENT_HEADER_BYTES as u64;
 
-    /// The frame at `offset` and its payload; `None` when there is no whole and undamaged one of this segment's life.
+    /// The frame at `offset` and its payload, whose records are still to be checked; `None` when there is no whole one of
+    /// this segment's life.
     pub fn frame(&mut self, offset: u64) -> Result<Option<(FrameHeader, &[u8])>> {
-        let id = self.header.id;
+        let seed = self.seed;
         let Some(bytes) = self.bytes(offset, FRAME_HEADER_BYTES)? else { return Ok(None) };
-        let Some(header) = FrameHeader::decode(id, bytes) else { return Ok(None) };
+        let Some(header) = FrameHeader::decode(seed, bytes) else { return Ok(None) };
         // The header's checksum holds, so its length is what was written: this cannot ask for more than the file has.
-        let Some(payload) = self.bytes(offset + FRAME_HEADER_BYTES as u64, header.payload_bytes as usize)? else {
-            return Ok(None);
-        };
-        if crc32c(payload) != header.payload_crc {
-            return Ok(None);
-        }
-        Ok(Some((header, payload)))
+        let payload = self.bytes(offset + FRAME_HEADER_BYTES as u64, header.payload_bytes as usize)?;
+        Ok(payload.map(|payload| (header, payload)))
     }
 
     /// Where the frame after the one at `offset` begins.
     pub fn next_offset(&self, offset: u64, header: &FrameHeader) -> u64 {
-        let end = offset + frame_bytes(header.payload_bytes as usize) as u64;
+        let end = offset + FRAME_HEADER_BYTES as u64 + u64::from(header.payload_bytes);
         if header.flags & FLAG_LAST_OF_WRITE != 0 {
             end.next_multiple_of(self.header.block_bytes() as u64)
         } else {
@@ -67,9 +62,9 @@ impl SegmentReader {
 
     /// The highest watermark that any frame header of this life at or behind `from` carries.
     pub fn watermark_behind(&mut self, from: u64) -> Result<Option<Lsn>> {
-        let id = self.header.id;
+        let seed = self.seed;
         let mut highest = None;
-        let mut at = from.next_multiple_of(FRAME_ALIGN_BYTES as u64);
+        let mut at = from.next_multiple_of(ALIGN_BYTES as u64);
         while at + FRAME_HEADER_BYTES as u64 <= self.file_bytes {
             let count = (self.file_bytes - at).min(WINDOW_BYTES as u64) as usize;
             let Some(bytes) = self.bytes(at, count)? else { break };
@@ -77,11 +72,11 @@ impl SegmentReader {
             while inside + FRAME_HEADER_BYTES <= count {
                 let head = &bytes[inside..inside + FRAME_HEADER_BYTES];
                 if head[4..8] == FRAME_MAGIC.to_le_bytes()
-                    && let Some(header) = FrameHeader::decode(id, head)
+                    && let Some(header) = FrameHeader::decode(seed, head)
                 {
                     highest = highest.max(Some(header.durable_lsn));
                 }
-                inside += FRAME_ALIGN_BYTES;
+                inside += ALIGN_BYTES;
             }
             at += inside as u64;
         }

@@ -1,43 +1,35 @@
-//! Opening: the chain of segments, replayed in order.
+//! Opening: what the manifest names, replayed in order.
 //!
-//! The rule that tells a torn tail from damage: when the frame with record L cannot be read, L was never acknowledged
-//! unless somebody says that it was durable. Two can say so: the header of a later segment (`base_lsn` > L), and a frame
-//! header further on in the same segment (`durable_lsn` > L). If one does, it is `Corruption`; if none does, the journal
+//! The rule that tells a torn tail from damage: when the frame with record L of the log cannot be read, L was never
+//! acknowledged as durable unless somebody says that it was. Those who can: the manifest, the header of any segment of the
+//! log, and any frame header behind the place, in its own segment or in a later one (`durable_lsn` > L in each). If one
+//! does, it is `Corruption`; if none does, the log ends at L: later segments hold what was written behind a hole, and are
+//! discarded.
+//!
+//! Nothing is changed here, so that a crash during recovery leaves what was there. What lies behind the end stays in its
+//! segment and stays dead: appending goes on in a new segment, and what the manifest then says of the old one is that it
 //! ends at L.
-//!
-//! Nothing is changed here but for the page cache ([`settle`]), so that a crash during recovery leaves what was there. What lies behind the end stays in its
-//! segment and stays dead: appending goes on in a new segment, whose header says that it begins at L, and a segment is
-//! never read past the beginning of the next one.
 
 use std::collections::VecDeque;
 use std::path::Path;
 
-use biombo_base::io::{Io, OpenMode};
+use biombo_base::io::Io;
 use biombo_base::{Error, Result};
 
-use crate::Lsn;
-use crate::format::split_records;
+use crate::footer::read_footer;
+use crate::format::{FRAME_HEADER_BYTES, SegmentHeader, records};
+use crate::manifest::{Entry, Loaded, Seal, State};
 use crate::names::Name;
 use crate::reader::SegmentReader;
-
-/// What the caller does with each record.
-pub(crate) type Replay<'a> = &'a mut dyn FnMut(Lsn, &[u8]) -> Result<()>;
-
-/// A segment that is in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub number: u64,
-    pub base_lsn: Lsn,
-    pub file_bytes: u64,
-}
+use crate::{Lsn, Position, Replay, SegmentInfo, SegmentKind, SegmentNumber, Wants};
 
 /// What is in the directory.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     /// Numbers, ascending.
-    pub segments: Vec<u64>,
-    pub new: Vec<u64>,
-    pub free: Vec<u64>,
+    pub segments: Vec<SegmentNumber>,
+    pub new: Vec<SegmentNumber>,
+    pub free: Vec<SegmentNumber>,
 }
 
 impl Listing {
@@ -57,80 +49,209 @@ impl Listing {
     }
 }
 
-/// Where a recovered journal stands.
+/// A segment that is in use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub header: SegmentHeader,
+    pub seal: Seal,
+    pub file_bytes: u64,
+    /// From here on no watermark says that its frames are durable; `None` when all of it is known to be.
+    pub unsettled: Option<u64>,
+}
+
+/// Where a recovered log stands.
 #[derive(Debug)]
 pub(crate) struct Recovered {
-    pub segments: Vec<Segment>,
+    /// Cold ones first, then those of the log.
+    pub segments: Vec<Found>,
+    /// Segments of the log behind its end.
+    pub discarded: Vec<SegmentNumber>,
+    /// Segments that the manifest does not name: what a crash left of making or dropping one.
+    pub unnamed: Vec<SegmentNumber>,
     pub next_lsn: Lsn,
-    /// Where the last segment's good frames end, in bytes.
-    pub last_end: u64,
-    /// From here to there no watermark says that the last segment's frames are durable.
-    pub last_unsettled: u64,
+    /// All before it is known to be durable.
+    pub durable_lsn: Lsn,
 }
 
-/// Replay `numbers` (ascending).
-pub(crate) fn recover(io: &dyn Io, dir: &Path, numbers: &[u64], replay: Replay<'_>) -> Result<Recovered> {
-    let mut recovered = Recovered { segments: Vec::new(), next_lsn: Lsn::FIRST, last_end: 0, last_unsettled: 0 };
-    let mut next = numbers.first().map(|number| open_segment(io, dir, *number)).transpose()?;
-    let mut position = 0;
-    while let Some(mut reader) = next {
-        position += 1;
-        next = match numbers.get(position) {
-            Some(&number) if number != reader.header.number + 1 => {
-                let missing = Name::Segment(reader.header.number + 1).path(dir);
-                return Err(Error::corruption(
-                    missing,
-                    0,
-                    "this journal segment is missing between two that are there",
-                ));
-            }
-            Some(&number) => Some(open_segment(io, dir, number)?),
-            None => None,
+struct Recovery<'a> {
+    io: &'a dyn Io,
+    dir: &'a Path,
+    replay: &'a mut dyn Replay,
+}
+
+/// Replay what `loaded` names of `listing`.
+pub(crate) fn recover(
+    io: &dyn Io,
+    dir: &Path,
+    listing: &Listing,
+    loaded: Option<&Loaded>,
+    replay: &mut dyn Replay,
+) -> Result<Recovered> {
+    let mut recovery = Recovery { io, dir, replay };
+    let Some(loaded) = loaded else {
+        if let Some(first) = listing.segments.first() {
+            // Says so if an older version wrote it.
+            recovery.open(*first)?;
+            let path = crate::names::manifest_path(dir);
+            return Err(Error::corruption(path, 0, "segments are there and their manifest is missing"));
+        }
+        let (next_lsn, durable_lsn) = (Lsn::FIRST, Lsn::FIRST);
+        let (segments, discarded, unnamed) = Default::default();
+        return Ok(Recovered { segments, discarded, unnamed, next_lsn, durable_lsn });
+    };
+    let state = &loaded.state;
+    if let Some(missing) = state.entries.keys().find(|number| !listing.segments.contains(number)) {
+        let path = Name::Segment(*missing).path(dir);
+        return Err(Error::corruption(path, 0, "this segment is named by the manifest and is missing"));
+    }
+    let unnamed = listing.segments.iter().copied().filter(|number| !state.entries.contains_key(number)).collect();
+    recovery.check_unnamed(&unnamed, state, loaded.end())?;
+
+    let mut segments = Vec::new();
+    for (number, entry) in state.entries.iter().filter(|(_, entry)| entry.kind == SegmentKind::Cold) {
+        segments.push(recovery.cold(*number, entry)?);
+    }
+    let hot: Vec<_> = state.entries.iter().filter(|(_, entry)| entry.kind == SegmentKind::Hot).collect();
+    let mut readers = hot.iter().map(|(number, _)| recovery.open(**number)).collect::<Result<Vec<_>>>()?;
+    let mut durable_lsn =
+        readers.iter().map(|reader| reader.header.durable_lsn).fold(state.durable_lsn, |a, b| a.max(b));
+    let mut next_lsn = Lsn::FIRST;
+    let mut discarded = Vec::new();
+    for (i, (number, entry)) in hot.iter().enumerate() {
+        let (reader, later) = readers[i..].split_first_mut().expect("invariant: there is a reader for each");
+        if reader.header.base_lsn != entry.base_lsn || reader.header.kind != entry.kind || entry.base_lsn < next_lsn {
+            return Err(reader.damage(32, "the header of a segment and the manifest differ"));
+        }
+        if entry.seal.is_none() && !later.is_empty() {
+            return Err(reader.damage(0, "the manifest does not say where this segment ends, and names later ones"));
+        }
+        if entry.seal.is_some_and(|seal| seal.data_bytes > reader.file_bytes && seal.end_lsn <= durable_lsn) {
+            return Err(reader.damage(reader.file_bytes, "a segment is shorter than its records"));
+        }
+        let whole = entry.seal.filter(|seal| seal.end_lsn <= durable_lsn);
+        let taken = match whole {
+            Some(seal) => recovery.take_up(reader, seal, durable_lsn)?,
+            None => Taken::No,
         };
-        let end = next.as_ref().map(|next| next.header.base_lsn);
-        let replayed = replay_segment(&mut reader, end, replay)?;
-        recovered.next_lsn = replayed.next_lsn;
-        recovered.last_end = replayed.end;
-        recovered.last_unsettled = replayed.unsettled;
-        recovered.segments.push(Segment {
-            number: reader.header.number,
-            base_lsn: reader.header.base_lsn,
-            file_bytes: reader.file_bytes,
-        });
-    }
-    Ok(recovered)
-}
-
-fn open_segment(io: &dyn Io, dir: &Path, number: u64) -> Result<SegmentReader> {
-    let reader = SegmentReader::open(io, Name::Segment(number).path(dir))?;
-    if reader.header.number != number {
-        let says = reader.header.number;
-        return Err(reader.damage(24, format!("the header says that this is segment {says:#x}")));
-    }
-    Ok(reader)
-}
-
-/// Make the last segment durable to its end, before anything relies on what was replayed from it.
-///
-/// The segments before it were durable before it was made, and its frames up to the last watermark too. Behind that, a
-/// killed process may have left its last writes in the page cache only; and if it was a failed sync that ended it, those
-/// pages may count as clean, and no sync would ever write them. So these frames are written once more, the same bytes in
-/// the same place, and synced: a crash meanwhile leaves what was there.
-pub(crate) fn settle(io: &dyn Io, path: &Path, recovered: &Recovered) -> Result<()> {
-    let failed = |e| Error::io(format_args!("make {} durable", path.display()), e);
-    let file = io.open(path, OpenMode { write: true, ..OpenMode::READ }).map_err(failed)?;
-    let mut at = recovered.last_unsettled;
-    let mut chunk = Vec::new();
-    while at < recovered.last_end {
-        chunk.resize((recovered.last_end - at).min(1 << 20) as usize, 0);
-        let got = file.read_at(&mut chunk, at).map_err(failed)?;
-        if got == 0 {
+        let found = match taken {
+            Taken::As(found) => found,
+            Taken::No => {
+                let replayed = replay_segment(reader, entry.seal.map(|seal| seal.end_lsn), recovery.replay)?;
+                durable_lsn = durable_lsn.max(replayed.durable_lsn);
+                let end = replayed.next_lsn;
+                let is_cut = entry.seal.is_some_and(|seal| end < seal.end_lsn);
+                if is_cut || later.is_empty() {
+                    check_end(reader, &replayed, later, durable_lsn)?;
+                }
+                if is_cut {
+                    discarded = hot[i + 1..].iter().map(|(number, _)| **number).collect();
+                }
+                let seal = match entry.seal {
+                    Some(seal) if !is_cut => seal,
+                    _ => Seal { end_lsn: end, data_bytes: replayed.end, footer: None },
+                };
+                let settled = end <= durable_lsn && entry.seal.is_some();
+                let unsettled = if settled { None } else { Some(replayed.unsettled_from(durable_lsn)) };
+                Found { header: reader.header, seal, file_bytes: reader.file_bytes, unsettled }
+            }
+        };
+        debug_assert_eq!(found.header.number, **number);
+        next_lsn = found.seal.end_lsn;
+        segments.push(found);
+        if !discarded.is_empty() {
             break;
         }
-        file.write_at(&chunk[..got], at).map_err(failed)?;
-        at += got as u64;
     }
-    file.sync().map_err(failed)
+    Ok(Recovered { segments, discarded, unnamed, next_lsn, durable_lsn: durable_lsn.min(next_lsn) })
+}
+
+enum Taken {
+    As(Found),
+    /// It must be read.
+    No,
+}
+
+impl Recovery<'_> {
+    fn open(&self, number: SegmentNumber) -> Result<SegmentReader> {
+        let reader = SegmentReader::open(self.io, Name::Segment(number).path(self.dir))?;
+        if reader.header.number != number {
+            let says = reader.header.number;
+            return Err(reader.damage(24, format!("the header says that this is segment {says}")));
+        }
+        Ok(reader)
+    }
+
+    /// A segment gets its first frame after the manifest names it. One that is newer than all that are named and has a frame
+    /// shows that the manifest lost its end.
+    fn check_unnamed(&self, unnamed: &[SegmentNumber], state: &State, end: u64) -> Result<()> {
+        for &number in unnamed.iter().filter(|number| **number >= state.next_number) {
+            let mut reader = self.open(number)?;
+            if reader.header.kind == SegmentKind::Hot && reader.frame(SegmentReader::START)?.is_some() {
+                let path = crate::names::manifest_path(self.dir);
+                let what = format!("segment {number} has records, and the edit that names it cannot be read");
+                return Err(Error::corruption(path, end, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn cold(&mut self, number: SegmentNumber, entry: &Entry) -> Result<Found> {
+        let mut reader = self.open(number)?;
+        let Some(seal) = entry.seal.filter(|_| reader.header.kind == SegmentKind::Cold) else {
+            return Err(reader.damage(12, "the header of a segment and the manifest differ"));
+        };
+        if seal.data_bytes > reader.file_bytes {
+            return Err(reader.damage(reader.file_bytes, "a segment is shorter than its records"));
+        }
+        if let Taken::As(found) = self.take_up(&reader, seal, Lsn(u64::MAX))? {
+            return Ok(found);
+        }
+        let replayed = replay_segment(&mut reader, Some(seal.end_lsn), self.replay)?;
+        if replayed.next_lsn != seal.end_lsn {
+            return Err(reader.damage(replayed.end, "a record of a cold segment cannot be read"));
+        }
+        Ok(Found { header: reader.header, seal, file_bytes: reader.file_bytes, unsettled: None })
+    }
+
+    /// Ask the owner how to take up a sealed and durable segment, and do it, unless it is to be read.
+    fn take_up(&mut self, reader: &SegmentReader, seal: Seal, durable_lsn: Lsn) -> Result<Taken> {
+        let found = Found { header: reader.header, seal, file_bytes: reader.file_bytes, unsettled: None };
+        let info = found.info(true, durable_lsn);
+        match (self.replay.wants(&info)?, seal.footer) {
+            (Wants::Nothing, _) => return Ok(Taken::As(found)),
+            (Wants::Footer, Some(at)) => {
+                match read_footer(self.io, &reader.path, reader.header.seed(), at) {
+                    Ok(footer) => {
+                        self.replay.footer(&info, &footer)?;
+                        return Ok(Taken::As(found));
+                    }
+                    // What it says is in the records too.
+                    Err(e) if e.kind() == biombo_base::ErrorKind::Corruption => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            _ => {}
+        }
+        Ok(Taken::No)
+    }
+}
+
+impl Found {
+    pub fn info(&self, sealed: bool, durable_lsn: Lsn) -> SegmentInfo {
+        let SegmentHeader { number, kind, mode, base_lsn, .. } = self.header;
+        SegmentInfo {
+            number,
+            kind,
+            mode,
+            base_lsn,
+            end_lsn: self.seal.end_lsn,
+            data_bytes: self.seal.data_bytes,
+            file_bytes: self.file_bytes,
+            sealed,
+            durable: kind == SegmentKind::Cold || self.seal.end_lsn <= durable_lsn,
+            footer_bytes: self.seal.footer.map(|footer| footer.bytes),
+        }
+    }
 }
 
 /// How far a segment went.
@@ -138,48 +259,68 @@ struct Replayed {
     next_lsn: Lsn,
     /// The offset behind the last good frame.
     end: u64,
-    /// The offset of the first frame that no later one says was durable.
-    unsettled: u64,
+    /// Frames that no later one in the segment says were durable, oldest first: end and offset.
+    unsettled: VecDeque<(Lsn, u64)>,
+    /// The highest watermark met.
+    durable_lsn: Lsn,
 }
 
-/// Replay one segment up to `end` (the beginning of the next one) or, in the last one, to the last good frame.
-fn replay_segment(reader: &mut SegmentReader, end: Option<Lsn>, replay: Replay<'_>) -> Result<Replayed> {
-    // Frames behind the watermark, oldest first: position and offset.
+impl Replayed {
+    fn unsettled_from(&self, durable_lsn: Lsn) -> u64 {
+        let first = self.unsettled.iter().find(|(end, _)| *end > durable_lsn);
+        first.map_or(self.end, |(_, offset)| *offset)
+    }
+}
+
+/// Whether the log may end where `reader` was left: `Corruption` when somebody says that more was durable.
+fn check_end(
+    reader: &mut SegmentReader,
+    replayed: &Replayed,
+    later: &mut [SegmentReader],
+    durable_lsn: Lsn,
+) -> Result<()> {
+    let mut evidence = durable_lsn.max(reader.watermark_behind(replayed.end)?.unwrap_or(Lsn::FIRST));
+    for later in later {
+        evidence = evidence.max(later.watermark_behind(SegmentReader::START)?.unwrap_or(Lsn::FIRST));
+    }
+    let end = replayed.next_lsn;
+    if evidence > end {
+        let what = format!("records {end} to {} were durable here and cannot be read", evidence.0 - 1);
+        return Err(reader.damage(replayed.end, what));
+    }
+    Ok(())
+}
+
+/// Replay one segment up to `end` (where it was sealed) or to the last good frame.
+fn replay_segment(reader: &mut SegmentReader, end: Option<Lsn>, replay: &mut dyn Replay) -> Result<Replayed> {
+    let (number, seed) = (reader.header.number, reader.header.seed());
     let mut unsettled: VecDeque<(Lsn, u64)> = VecDeque::new();
+    let mut durable_lsn = Lsn::FIRST;
     let mut lsn = reader.header.base_lsn;
     let mut offset = SegmentReader::START;
     while end != Some(lsn) {
         let Some((frame, payload)) = reader.frame(offset)? else { break };
-        if frame.first_lsn != lsn {
+        if frame.first_lsn != lsn || frame.is_footer() {
             break;
         }
         if end.is_some_and(|end| frame.end_lsn() > end) {
-            return Err(reader.damage(offset, "a batch goes on past the beginning of the next segment"));
+            // Its header is whole, and nothing behind the end was ever written there.
+            return Err(reader.damage(offset, "a batch goes on past the end of its segment"));
         }
-        let Some(records) = split_records(payload, frame.record_count) else {
-            return Err(reader.damage(offset, "the records of a batch do not fill it, though its checksum holds"));
-        };
-        for record in records {
-            replay(lsn, record)?;
+        let Some(records) = records(seed, &frame, payload) else { break };
+        for (at, record) in records {
+            let at = offset as usize + FRAME_HEADER_BYTES + at;
+            let at = u32::try_from(at).ok().and_then(|at| Position::new(number, at));
+            let Some(at) = at else { break };
+            replay.record(at, lsn, record)?;
             lsn = lsn.plus(1);
         }
-        while unsettled.front().is_some_and(|(first, _)| *first < frame.durable_lsn) {
+        durable_lsn = durable_lsn.max(frame.durable_lsn);
+        while unsettled.front().is_some_and(|(end, _)| *end <= durable_lsn) {
             unsettled.pop_front();
         }
-        unsettled.push_back((frame.first_lsn, offset));
+        unsettled.push_back((lsn, offset));
         offset = reader.next_offset(offset, &frame);
     }
-    if let Some(end) = end {
-        if lsn != end {
-            let what = format!("records {lsn} to {} were durable here and cannot be read", end.0.saturating_sub(1));
-            return Err(reader.damage(offset, what));
-        }
-    } else if let Some(durable) = reader.watermark_behind(offset)?
-        && durable > lsn
-    {
-        let what = format!("records {lsn} to {} were durable here and cannot be read", durable.0 - 1);
-        return Err(reader.damage(offset, what));
-    }
-    let unsettled = unsettled.front().map_or(offset, |(_, offset)| *offset);
-    Ok(Replayed { next_lsn: lsn, end: offset, unsettled })
+    Ok(Replayed { next_lsn: lsn, end: offset, unsettled, durable_lsn })
 }

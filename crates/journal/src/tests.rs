@@ -128,11 +128,15 @@ fn a_newer_format_is_told_from_damage() {
         Journal::read(&RealIo::new(), dir.path(), &mut |_, _| Ok(())).map_err(|e| e.kind())
     };
     let mut newer = good.clone();
-    newer[8] = 2;
+    newer[8] = 3;
     assert_eq!(kind(&newer), Err(ErrorKind::Corruption), "a flipped bit in the version is damage");
     let crc = biombo_base::checksum::crc32c(&newer[..60]);
     newer[60..64].copy_from_slice(&crc.to_le_bytes());
     assert_eq!(kind(&newer), Err(ErrorKind::Unsupported));
+    newer[8] = 1;
+    let crc = biombo_base::checksum::crc32c(&newer[..60]);
+    newer[60..64].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(kind(&newer), Err(ErrorKind::Unsupported), "an older one is not read any more");
     assert_eq!(kind(&good[..10]), Err(ErrorKind::Corruption));
     assert_eq!(kind(b""), Err(ErrorKind::Corruption));
     assert_eq!(kind(&good), Ok(Lsn(2)));

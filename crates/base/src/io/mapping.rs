@@ -143,6 +143,11 @@ impl Mapping {
         self.capacity as u64
     }
 
+    /// Whether it can have a [`writer`](Self::writer).
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
     /// Bytes from the start that may be read. Never falls while the mapping is shared.
     #[inline]
     pub fn committed(&self) -> u64 {

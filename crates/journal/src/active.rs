@@ -1,0 +1,176 @@
+//! The segment that is written: batches go behind each other into it.
+//!
+//! Invariants:
+//! 1. A write begins behind the end of the one before, at a block of the segment's: no acknowledged byte is written again.
+//!    (Buffered and mapped: the kernel writes whole pages, but always with the same acknowledged bytes in them.)
+//! 2. Readers see a batch only when it is in the kernel's hands: a mapped one when it is copied, others after their write.
+
+use std::sync::Arc;
+
+use biombo_base::io::{AlignedBuf, File, Mapping, MappingWriter};
+use biombo_base::{Error, Result};
+
+use crate::failure::unknown;
+use crate::files::Made;
+use crate::footer::encode_footer;
+use crate::format::{FLAG_LAST_OF_WRITE, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::frame::{Batch, encode_frame};
+use crate::manifest::{FooterAt, Seal};
+use crate::table::Segment;
+use crate::{Lsn, Mode, Position};
+
+/// Pages made present ahead of the end of a mapped segment, at once.
+const POPULATE_BYTES: u64 = 1 << 20;
+
+/// Where a batch is laid out.
+enum Sink {
+    /// In the file's mapping, or in memory that readers see until the file is mapped.
+    Memory(MappingWriter),
+    /// In a buffer: nobody reads.
+    Scratch(AlignedBuf),
+}
+
+pub(crate) struct Active {
+    pub header: SegmentHeader,
+    pub file: Arc<dyn File>,
+    seed: u32,
+    sink: Sink,
+    /// Where the next write goes.
+    offset: u64,
+    populated: u64,
+}
+
+impl Active {
+    /// Begin to write a segment; `readable` gives what readers see of it.
+    pub fn begin(made: Made, readable: bool) -> Result<(Self, Option<Arc<Segment>>)> {
+        let Made { header, file, mapping } = made;
+        let start = SEGMENT_HEADER_BYTES as u64;
+        let failed = |e| unknown(Error::io(format_args!("map segment {}", header.number), e));
+        let memory = match mapping {
+            Some(mapping) => Some(mapping),
+            None if readable => {
+                let mut memory = Mapping::anonymous(header.capacity_bytes).map_err(failed)?;
+                let alone = Arc::get_mut(&mut memory).expect("invariant: it was just made");
+                alone.reset(start).map_err(failed)?;
+                Some(memory)
+            }
+            None => None,
+        };
+        let sink = match &memory {
+            Some(memory) => Sink::Memory(memory.writer().expect("invariant: nobody else writes to it")),
+            None => Sink::Scratch(AlignedBuf::new()),
+        };
+        let seed = header.seed();
+        let segment = memory.filter(|_| readable).map(|data| {
+            let SegmentHeader { number, kind, mode, .. } = header;
+            Arc::new(Segment { number, kind, mode, seed, data, footer: None })
+        });
+        Ok((Self { header, file, seed, sink, offset: start, populated: start }, segment))
+    }
+
+    /// Where the next write goes.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Bytes that fit.
+    pub fn room(&self) -> usize {
+        self.header.capacity_bytes.saturating_sub(self.offset) as usize
+    }
+
+    /// What a write of `bytes` takes.
+    pub fn padded(&self, bytes: usize) -> usize {
+        bytes.next_multiple_of(self.header.block_bytes())
+    }
+
+    /// Write batches as one frame each, in one write of whole blocks (direct, buffered) or by copying them into the mapping.
+    /// They must fit. Gives the position of each record, and returns the bytes written.
+    pub fn write<B: Batch>(
+        &mut self,
+        batches: &[B],
+        first_lsn: Lsn,
+        durable_lsn: Lsn,
+        at: &mut impl FnMut(Position),
+    ) -> Result<usize> {
+        let bytes = batches.iter().map(Batch::frame_bytes).sum();
+        let padded = self.padded(bytes);
+        if self.header.mode == Mode::Mapped {
+            self.populate(padded as u64);
+        }
+        let Self { header, file, seed, sink, offset, .. } = self;
+        let into = match sink {
+            Sink::Memory(writer) => writer.tail(padded).expect("invariant: the batch fits"),
+            Sink::Scratch(buf) => {
+                buf.resize(padded);
+                &mut buf[..]
+            }
+        };
+        let (mut start, mut lsn) = (0, first_lsn);
+        for (i, batch) in batches.iter().enumerate() {
+            let end = start + batch.frame_bytes();
+            let flags = if i + 1 == batches.len() { FLAG_LAST_OF_WRITE } else { 0 };
+            let base = *offset + start as u64;
+            let mut place = |inside: usize| {
+                let place = u32::try_from(base + inside as u64).ok().and_then(|at| Position::new(header.number, at));
+                at(place.expect("invariant: a segment is smaller than 4 GiB and its records are aligned"));
+            };
+            encode_frame(&mut into[start..end], batch, *seed, flags, lsn, durable_lsn, &mut place);
+            lsn = lsn.plus(batch.count() as u64);
+            start = end;
+        }
+        into[start..].fill(0);
+        let failed = |e| unknown(Error::io(format_args!("write segment {}", header.number), e));
+        if header.mode != Mode::Mapped {
+            file.write_at(into, *offset).map_err(failed)?;
+        }
+        if let Sink::Memory(writer) = sink {
+            writer.commit(padded).map_err(failed)?;
+        }
+        *offset += padded as u64;
+        Ok(padded)
+    }
+
+    #[inline]
+    fn populate(&mut self, bytes: u64) {
+        let end = self.offset + bytes;
+        if end > self.populated
+            && let Sink::Memory(writer) = &self.sink
+        {
+            let more = (end - self.populated).max(POPULATE_BYTES);
+            // Only time is at stake: what is not present is faulted in.
+            let _ = writer.mapping().populate(self.populated, more);
+            self.populated += more;
+        }
+    }
+
+    /// Make everything written durable.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync().map_err(|e| unknown(Error::io(format_args!("sync segment {}", self.header.number), e)))
+    }
+
+    /// Write the owner's footer behind the frames, unless it is empty; what `Full` leaves out is only a footer. Returns where
+    /// the segment ends, and the bytes written.
+    pub fn seal(&self, end_lsn: Lsn, durable_lsn: Lsn, footer: &[u8]) -> Result<(Seal, usize)> {
+        let mut seal = Seal { end_lsn, data_bytes: self.offset, footer: None };
+        if footer.is_empty() {
+            return Ok((seal, 0));
+        }
+        let blocks = encode_footer(self.seed, end_lsn, durable_lsn, footer);
+        let offset = self.offset.next_multiple_of(biombo_base::io::BLOCK_BYTES as u64);
+        match self.file.write_at(&blocks, offset) {
+            Ok(()) => {
+                seal.footer = Some(FooterAt { offset, bytes: footer.len() as u32 });
+                Ok((seal, blocks.len()))
+            }
+            Err(e) => {
+                let error = Error::io(format_args!("write the footer of segment {}", self.header.number), e);
+                if error.kind() == biombo_base::ErrorKind::Full { Ok((seal, 0)) } else { Err(error) }
+            }
+        }
+    }
+
+    /// The length of the file, when the footer may have made it longer.
+    pub fn file_bytes(&self) -> Result<u64> {
+        self.file.len().map_err(|e| unknown(Error::io(format_args!("seal segment {}", self.header.number), e)))
+    }
+}

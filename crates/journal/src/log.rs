@@ -1,0 +1,467 @@
+//! The log: one writer appends, any number of readers look up by position.
+//!
+//! Invariants:
+//! 1. Records are numbered without a gap; what is durable is always a prefix (`durable_lsn`): a segment is synced after all
+//!    before it, and an append is acknowledged as durable only after that.
+//! 2. A segment is written in one mode for its life; a change of mode seals it.
+//! 3. After a failed write or sync nothing is written any more.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use biombo_base::io::{Io, Lock};
+use biombo_base::published::{Domain, Published};
+use biombo_base::{Error, ErrorKind, Result};
+
+use crate::active::Active;
+use crate::chooser::Chooser;
+use crate::cold::{ColdSegment, ColdWriter};
+use crate::failure::Failure;
+use crate::files::{Files, map_sealed};
+use crate::flush::{Flush, Flusher, How, Unsynced};
+use crate::format::{BATCH_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::frame::Batch;
+use crate::manifest::{Loaded, Manifest};
+use crate::names::{Name, lock_path};
+use crate::recovery::{Found, Listing, recover};
+use crate::table::{LogReader, Segment, Shared, Table};
+use crate::{Durability, LogOptions, LogStats, Lsn, Mode, Position, Replay, SegmentInfo, SegmentKind, SegmentNumber};
+
+/// A record as slices that are stored one behind the other.
+pub type Parts<'a> = &'a [&'a [u8]];
+
+/// Gives the footer of a segment that is sealed: what it puts into the buffer, which is empty.
+pub type Footers = Box<dyn FnMut(&SegmentInfo, &mut Vec<u8>) + Send>;
+
+/// The writer of a log in a directory of its own. See the crate for an example.
+pub struct Log {
+    files: Files,
+    flush: Arc<Flush>,
+    active: Option<Active>,
+    chooser: Chooser,
+    options: LogOptions,
+    /// The next record's.
+    written_lsn: Lsn,
+    footers: Option<Footers>,
+    footer: Vec<u8>,
+    stats: LogStats,
+    /// Held for as long as the log is open.
+    _lock: Box<dyn Lock>,
+}
+
+/// Dropped segments whose records the owner may still be looking for; see [`Log::install`].
+#[must_use = "the space of replaced segments is reused only after Log::release"]
+#[derive(Debug)]
+pub struct Replaced(Vec<SegmentNumber>);
+
+impl Log {
+    /// Open the log in `dir`, or create it, and let `replay` take up what is in it. What was replayed survives the death of
+    /// the process, and is durable after the next [`sync`](Self::sync).
+    ///
+    /// `Busy` when somebody else has it open, `Corruption` when records that were durable are damaged, `Unsupported` when
+    /// another version wrote it, `Invalid` for options that cannot be. Time is proportional to what `replay` wants of it and
+    /// to the segments that are not known to be durable.
+    pub fn open(
+        io: Arc<dyn Io>,
+        dir: &Path,
+        options: LogOptions,
+        replay: &mut dyn Replay,
+    ) -> Result<(Self, LogReader)> {
+        let table = Published::new(&Domain::new(), Table::new([].into_iter()));
+        let shared = Arc::new(Shared { io: Arc::clone(&io), dir: dir.to_owned(), table });
+        let log = Self::open_with(io, dir, options, replay, Some(Arc::clone(&shared)))?;
+        Ok((log, LogReader { shared }))
+    }
+
+    /// The same for a log that nobody reads by position: nothing is mapped or kept for readers.
+    pub(crate) fn open_with(
+        io: Arc<dyn Io>,
+        dir: &Path,
+        options: LogOptions,
+        replay: &mut dyn Replay,
+        shared: Option<Arc<Shared>>,
+    ) -> Result<Self> {
+        options.check()?;
+        let failed = |doing: &str, e| Error::io(format_args!("{doing} the journal {}", dir.display()), e);
+        let is_new = !io.exists(dir).map_err(|e| failed("open", e))?;
+        if is_new {
+            io.create_dir_all(dir).map_err(|e| failed("create", e))?;
+        }
+        let Some(lock) = io.try_lock(&lock_path(dir)).map_err(|e| failed("lock", e))? else {
+            let what = format!("the journal {} is open already, here or in another process", dir.display());
+            return Err(Error::new(ErrorKind::Busy, what));
+        };
+        let listing = Listing::read(&*io, dir)?;
+        let loaded = Loaded::read(&*io, dir)?;
+        let recovered = recover(&*io, dir, &listing, loaded.as_ref(), replay)?;
+        match dir.parent() {
+            Some(parent) if loaded.is_none() => io.sync_dir(parent).map_err(|e| failed("create", e))?,
+            _ => {}
+        }
+        io.sync_dir(dir).map_err(|e| failed("sync", e))?;
+        let manifest = Manifest::open(Arc::clone(&io), dir, loaded).map_err(Failure::into_error)?;
+        let flush = Arc::new(Flush::new(Arc::clone(&io), recovered.durable_lsn));
+        for found in &recovered.segments {
+            if let Some(from) = found.unsettled {
+                let path = Name::Segment(found.header.number).path(dir);
+                let how = How::Rewrite { path, from, to: found.seal.data_bytes };
+                flush.push(Unsynced { end_lsn: found.seal.end_lsn, how });
+            }
+        }
+        let files = Files::open(io, dir, options.clone(), manifest, &listing, &recovered, shared)?;
+        Ok(Self {
+            files,
+            flush,
+            active: None,
+            chooser: Chooser::new(options.modes),
+            options,
+            written_lsn: recovered.next_lsn,
+            footers: None,
+            footer: Vec::new(),
+            stats: LogStats::default(),
+            _lock: lock,
+        })
+    }
+
+    /// Let `replay` take up what is in the log in `dir` without opening it: nothing is written, locked or synced. Returns
+    /// what the next record's lsn would be. For verification, while nobody appends.
+    pub fn read(io: &dyn Io, dir: &Path, replay: &mut dyn Replay) -> Result<Lsn> {
+        let listing = Listing::read(io, dir)?;
+        let loaded = Loaded::read(io, dir)?;
+        Ok(recover(io, dir, &listing, loaded.as_ref(), replay)?.next_lsn)
+    }
+
+    /// Give each segment of the log a footer when it is sealed, for whatever reason.
+    pub fn set_footers(&mut self, footers: Footers) {
+        self.footers = Some(footers);
+    }
+
+    /// Append records that survive a crash all or not at all (one frame), and push the position of each to `at`; returns the
+    /// lsn of the first when they are as durable as asked, and all before them. Readers see them from then on.
+    ///
+    /// `Invalid`: larger than [`BATCH_BYTES_MAX`] together. `Full`: nothing was appended; free room and try again.
+    /// `Poisoned`: an earlier write or sync failed. Any other error: the records may or may not be there after reopening,
+    /// and the log takes no more. After an error `at` is as it was. Each byte is copied once, nothing is allocated once a
+    /// segment is begun; `Os` into a mapped segment makes no system call.
+    pub fn append(&mut self, records: &[Parts<'_>], durability: Durability, at: &mut Vec<Position>) -> Result<Lsn> {
+        self.flush.check()?;
+        if records.is_empty() {
+            if durability == Durability::Sync {
+                self.sync()?;
+            }
+            return Ok(self.written_lsn);
+        }
+        check_batch(&records)?;
+        let lsn = self.written_lsn;
+        let before = at.len();
+        let written = self.write(&[records], durability, &mut |position| at.push(position));
+        let written = written.and_then(|_| if durability == Durability::Sync { self.make_durable() } else { Ok(()) });
+        if let Err(failure) = written {
+            at.truncate(before);
+            return Err(self.fail(failure));
+        }
+        Ok(lsn)
+    }
+
+    /// Write batches, the first ones that fit one segment, in one write; returns how many. The others are untouched.
+    pub(crate) fn write<B: Batch>(
+        &mut self,
+        batches: &[B],
+        durability: Durability,
+        at: &mut impl FnMut(Position),
+    ) -> Result<usize, Failure> {
+        let mode = self.chooser.choose(self.active.as_ref().map(|active| active.header.mode), durability);
+        if self.active.as_ref().is_some_and(|active| active.header.mode != mode) {
+            self.seal_active(None)?;
+        }
+        let mut count = self.fitting(batches);
+        if count == 0 {
+            self.seal_active(None)?;
+            let bytes = batches.first().map_or(0, Batch::frame_bytes);
+            self.begin(bytes, mode)?;
+            count = self.fitting(batches).max(1);
+        }
+        let batches = &batches[..count.min(batches.len())];
+        let durable_lsn = self.durable_lsn();
+        let active = self.active.as_mut().expect("invariant: a segment with room was begun");
+        let bytes = active.write(batches, self.written_lsn, durable_lsn, at).map_err(Failure::Fatal)?;
+        let records = batches.iter().map(|batch| batch.count() as u64).sum();
+        self.written_lsn = self.written_lsn.plus(records);
+        self.stats.records += records;
+        self.stats.written_bytes += bytes as u64;
+        self.stats.writes += 1;
+        if mode == Mode::Direct && self.flush.len() == 0 {
+            self.flush.durable_to(self.written_lsn);
+        }
+        Ok(batches.len())
+    }
+
+    fn fitting<B: Batch>(&self, batches: &[B]) -> usize {
+        let Some(active) = &self.active else { return 0 };
+        let (room, mut bytes) = (active.room(), 0usize);
+        batches
+            .iter()
+            .take_while(|batch| {
+                bytes = bytes.saturating_add(batch.frame_bytes());
+                bytes <= room && active.padded(bytes) <= room
+            })
+            .count()
+    }
+
+    /// Make everything appended so far durable.
+    pub fn sync(&mut self) -> Result<()> {
+        self.flush.check()?;
+        self.make_durable().map_err(|failure| self.fail(failure))
+    }
+
+    /// All records before this are durable.
+    pub fn durable_lsn(&self) -> Lsn {
+        self.flush.durable_lsn()
+    }
+
+    /// The lsn that the next record will get.
+    pub fn next_lsn(&self) -> Lsn {
+        self.written_lsn
+    }
+
+    /// Seal the segment that is written; the next append begins a new one. It gets its footer from [`set_footers`].
+    ///
+    /// [`set_footers`]: Self::set_footers
+    pub fn seal(&mut self) -> Result<()> {
+        self.flush.check()?;
+        self.seal_active(None).map_err(|failure| self.fail(failure))
+    }
+
+    /// The same with this footer, in place of one from [`set_footers`](Self::set_footers). Without a segment that is
+    /// written, nothing happens.
+    pub fn seal_with(&mut self, footer: &[u8]) -> Result<()> {
+        if footer.len() > BATCH_BYTES_MAX / 2 {
+            return Err(Error::invalid(format!("a footer of {} bytes is too large", footer.len())));
+        }
+        self.flush.check()?;
+        self.seal_active(Some(footer)).map_err(|failure| self.fail(failure))
+    }
+
+    /// All segments, by number.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        let durable_lsn = self.durable_lsn();
+        let mut infos: Vec<_> = self.files.live.values().map(|l| l.found.info(l.sealed, durable_lsn)).collect();
+        if let Some(active) = &self.active
+            && let Some(info) = infos.iter_mut().find(|info| info.number == active.header.number)
+        {
+            info.end_lsn = self.written_lsn;
+            info.data_bytes = active.offset();
+            info.durable = self.written_lsn <= durable_lsn;
+        }
+        infos
+    }
+
+    /// The segment that is written, with the bytes that still fit.
+    pub fn active(&self) -> Option<(SegmentNumber, u64)> {
+        self.active.as_ref().map(|active| (active.header.number, active.room() as u64))
+    }
+
+    /// Drop segments, in any order, durably. Everything up to their end is made durable before. Who was pinned before this
+    /// can still read them; their space is reused after that.
+    ///
+    /// `Invalid`, and nothing is done, when one of them does not exist or is the last of the log's order (which is never
+    /// dropped). `Full`: nothing was changed.
+    pub fn drop_segments(&mut self, numbers: &[SegmentNumber]) -> Result<()> {
+        let dropped = self.exchange(numbers, None)?;
+        self.release(dropped);
+        Ok(())
+    }
+
+    /// Begin a segment apart from the log's order, for records that are moved. It can be written on any thread while the
+    /// log goes on, and counts when it is [installed](Self::install).
+    pub fn cold_writer(&mut self) -> Result<ColdWriter> {
+        self.flush.check()?;
+        let number = self.files.take_number()?;
+        ColdWriter::create(Arc::clone(&self.files.io), self.files.dir.clone(), number)
+    }
+
+    /// Add a finished cold segment and drop those that it `replaces`, in one durable step. Readers find the new positions
+    /// from now on, and the old ones until [`release`](Self::release): move the index in between. Errors as for
+    /// [`drop_segments`](Self::drop_segments); without success the cold segment is gone.
+    pub fn install(&mut self, cold: ColdSegment, replaces: &[SegmentNumber]) -> Result<Replaced> {
+        let installed = self.exchange(replaces, Some(cold.found));
+        if installed.is_ok() || self.flush.check().is_err() {
+            // If it failed in the middle, the manifest may name it.
+            cold.installed();
+        }
+        installed
+    }
+
+    /// Nobody will look for records in the replaced segments any more, but who is pinned now. Their space is reused after
+    /// that.
+    pub fn release(&mut self, replaced: Replaced) {
+        self.files.release(&replaced.0);
+    }
+
+    fn exchange(&mut self, numbers: &[SegmentNumber], cold: Option<Found>) -> Result<Replaced> {
+        self.flush.check()?;
+        self.files.check_droppable(numbers)?;
+        let hot = numbers.iter().filter_map(|number| self.files.live.get(number)).map(|live| live.found);
+        let hot = hot.filter(|found| found.header.kind == SegmentKind::Hot);
+        let end_lsn = hot.map(|found| found.seal.end_lsn).max().unwrap_or(Lsn::FIRST);
+        while self.durable_lsn() < end_lsn && self.flush.flush_one()? {}
+        if self.durable_lsn() < end_lsn {
+            self.make_durable().map_err(|failure| self.fail(failure))?;
+        }
+        let durable_lsn = self.durable_lsn();
+        self.files.exchange(numbers, cold, durable_lsn).map_err(|failure| self.fail(failure))?;
+        Ok(Replaced(numbers.to_vec()))
+    }
+
+    /// What syncs sealed segments in the background.
+    pub fn flusher(&self) -> Flusher {
+        Flusher { flush: Arc::clone(&self.flush) }
+    }
+
+    /// Let go of the files of dropped segments that nobody reads any more. Also done whenever a segment is begun or dropped.
+    pub fn reclaim(&mut self) {
+        self.files.poll();
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.files.dir
+    }
+
+    /// Figures since it was opened.
+    pub fn stats(&self) -> LogStats {
+        LogStats { syncs: self.stats.syncs + self.flush.syncs(), file_bytes: self.files.file_bytes(), ..self.stats }
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        self.flush.check()
+    }
+
+    pub(crate) fn poison(&self, why: &Error) {
+        self.flush.poison(why);
+    }
+
+    /// The error of a failure, after which the log takes no more unless nothing was changed.
+    pub(crate) fn fail(&self, failure: Failure) -> Error {
+        match failure {
+            Failure::Full(error) => error,
+            Failure::Fatal(error) => {
+                self.flush.poison(&error);
+                error
+            }
+        }
+    }
+
+    pub(crate) fn make_durable(&mut self) -> Result<(), Failure> {
+        if self.durable_lsn() >= self.written_lsn && self.flush.len() == 0 {
+            return Ok(());
+        }
+        self.flush.flush_all().map_err(Failure::Fatal)?;
+        if let Some(active) = &self.active
+            && active.header.mode != Mode::Direct
+            && self.durable_lsn() < self.written_lsn
+        {
+            active.sync().map_err(Failure::Fatal)?;
+            self.stats.syncs += 1;
+        }
+        self.flush.durable_to(self.written_lsn);
+        Ok(())
+    }
+
+    fn begin(&mut self, write_bytes: usize, mode: Mode) -> Result<(), Failure> {
+        let made = self.files.make(self.written_lsn, self.durable_lsn(), write_bytes, mode)?;
+        let header = made.header;
+        let (active, segment) = Active::begin(made, self.files.shared.is_some()).map_err(Failure::Fatal)?;
+        self.active = Some(active);
+        self.files.begun(header, segment);
+        self.chooser.begun();
+        self.stats.syncs += 1;
+        self.stats.segments_made += 1;
+        self.stats.written_bytes += SEGMENT_HEADER_BYTES as u64;
+        Ok(())
+    }
+
+    fn seal_active(&mut self, footer: Option<&[u8]>) -> Result<(), Failure> {
+        let Some(active) = self.active.take() else { return Ok(()) };
+        let SegmentHeader { number, kind, mode, .. } = active.header;
+        let end_lsn = self.written_lsn;
+        if footer.is_none() {
+            self.footer.clear();
+            if let Some(footers) = &mut self.footers {
+                let seal = crate::manifest::Seal { end_lsn, data_bytes: active.offset(), footer: None };
+                let file_bytes = active.header.capacity_bytes;
+                let found = Found { header: active.header, seal, file_bytes, unsettled: None };
+                footers(&found.info(true, self.flush.durable_lsn()), &mut self.footer);
+            }
+        }
+        let footer = footer.unwrap_or(&self.footer);
+        let sealed = active.seal(end_lsn, self.flush.durable_lsn(), footer);
+        let (seal, bytes) = sealed.map_err(Failure::Fatal)?;
+        self.stats.written_bytes += bytes as u64;
+        let file_bytes = active.file_bytes().map_err(Failure::Fatal)?;
+        let segment = self.files.live.get(&number).and_then(|live| live.segment.as_ref()).map(|written| {
+            // Where the file cannot be mapped, its copy in memory serves as well.
+            let data = if mode == Mode::Mapped { None } else { map_sealed(&*active.file, &seal).ok() };
+            let data = data.unwrap_or_else(|| Arc::clone(&written.data));
+            Arc::new(Segment { number, kind, mode, seed: written.seed, data, footer: seal.footer })
+        });
+        if mode != Mode::Direct {
+            self.flush.push(Unsynced { end_lsn, how: How::Sync(Arc::clone(&active.file)) });
+        }
+        drop(active);
+        self.files.sealed(number, seal, file_bytes, segment);
+        while self.flush.len() > self.options.unsynced_segments_max {
+            self.flush.flush_one().map_err(Failure::Fatal)?;
+        }
+        Ok(())
+    }
+
+    /// Before closing: a last frame that says that all before it is durable, so that damage to what is the end now is not
+    /// taken for a torn tail later. Left out where there is no room for it.
+    fn close(&mut self) -> Result<()> {
+        self.sync()?;
+        let durable_lsn = self.durable_lsn();
+        if let Some(active) = &mut self.active {
+            let nothing: [Parts<'_>; 0] = [];
+            let batch: &[Parts<'_>] = &nothing;
+            if active.padded(batch.frame_bytes()) <= active.room() {
+                active.write(&[batch], self.written_lsn, durable_lsn, &mut |_| {})?;
+                if active.header.mode != Mode::Direct {
+                    active.sync()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a batch is not too large.
+pub(crate) fn check_batch(batch: &impl Batch) -> Result<()> {
+    let bytes = batch.payload_bytes();
+    if bytes > BATCH_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "a batch of {bytes} bytes is larger than the {BATCH_BYTES_MAX} that a journal takes"
+        )));
+    }
+    Ok(())
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if self.flush.check().is_ok() {
+            // Nobody can be told of a failure any more, and nothing acknowledged with `Sync` depends on it.
+            let _ = self.close();
+        }
+        self.flush.close();
+    }
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Log").field("dir", &self.files.dir).field("next_lsn", &self.written_lsn).finish_non_exhaustive()
+    }
+}
