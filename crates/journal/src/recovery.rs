@@ -104,7 +104,8 @@ pub(crate) fn recover(
         let path = Name::Segment(*missing).path(dir);
         return Err(Error::corruption(path, 0, "this segment is named by the manifest and is missing"));
     }
-    let unnamed = listing.segments.iter().copied().filter(|number| !state.entries.contains_key(number)).collect();
+    let unnamed: Vec<_> =
+        listing.segments.iter().copied().filter(|number| !state.entries.contains_key(number)).collect();
     recovery.check_unnamed(&unnamed, state, loaded.end())?;
 
     let mut segments = Vec::new();
