@@ -231,6 +231,15 @@ impl Files {
         file.map(header.capacity_bytes, start, true)
     }
 
+    /// Let the manifest say that all before `durable_lsn` is durable.
+    pub fn note_durable(&mut self, durable_lsn: Lsn) -> Result<(), Failure> {
+        if self.manifest.state.durable_lsn < durable_lsn {
+            self.manifest.reserve(1)?;
+            self.manifest.append(&[Op::Durable(durable_lsn)]).map_err(Failure::Fatal)?;
+        }
+        Ok(())
+    }
+
     /// The segment that is written from now on.
     pub fn begun(&mut self, header: SegmentHeader, segment: Option<Arc<Segment>>) {
         let seal = Seal { end_lsn: header.base_lsn, data_bytes: SEGMENT_HEADER_BYTES as u64, footer: None };

@@ -420,11 +420,12 @@ impl Log {
         Ok(())
     }
 
-    /// Before closing: a last frame that says that all before it is durable, so that damage to what is the end now is not
-    /// taken for a torn tail later. Left out where there is no room for it.
+    /// Before closing: let the manifest and a last frame say that all is durable, so that damage to what is the end now is
+    /// not taken for a torn tail later. The frame is left out where there is no room for it.
     fn close(&mut self) -> Result<()> {
         self.sync()?;
         let durable_lsn = self.durable_lsn();
+        self.files.note_durable(durable_lsn).map_err(Failure::into_error)?;
         if let Some(active) = &mut self.active {
             let nothing: [Parts<'_>; 0] = [];
             let batch: &[Parts<'_>] = &nothing;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use biombo_base::io::Io;
 use biombo_base::io::sim::{Random, SimIo};
@@ -49,6 +49,10 @@ pub struct Model {
     written: Vec<(usize, u64)>,
     gone: Vec<Gone>,
     cold: Vec<Cold>,
+    /// The end of a batch that may be there, somewhere.
+    unsure: Option<u64>,
+    /// Cold segments may be there that are not in `cold`.
+    any_cold: bool,
 }
 
 fn latest(promises: &[(usize, u64)], cut: usize) -> u64 {
@@ -151,6 +155,25 @@ impl Model {
         self.ends.insert(self.next);
     }
 
+    /// A batch that may be there or not: its append failed, and nobody was told where it is.
+    pub fn unknown(&mut self, batch: &[Vec<u8>]) {
+        let lost = Position::new(SegmentNumber(u32::MAX), 0).unwrap();
+        self.unsure = Some(self.next + batch.len() as u64);
+        self.push(&vec![lost; batch.len()], batch);
+    }
+
+    /// All records in these segments.
+    pub fn records_in(&self, numbers: &[SegmentNumber]) -> Vec<Vec<u8>> {
+        let there = self.records.values().filter(|(at, _)| numbers.contains(&at.segment()));
+        there.map(|(_, record)| record.clone()).collect()
+    }
+
+    /// They may be there or not, from now on.
+    pub fn gone_now(&mut self, numbers: &[SegmentNumber]) {
+        self.gone.extend(numbers.iter().map(|&number| Gone { number, begun: 0, done: usize::MAX }));
+        self.any_cold = true;
+    }
+
     pub fn durable_now(&mut self, event: usize) {
         self.durable.push((event, self.next));
         self.written.push((event, self.next));
@@ -185,6 +208,13 @@ impl Model {
             }
         };
         for (lsn, (at, record)) in self.records.range(..seen.next) {
+            if self.unsure.is_some() && at.segment().0 == u32::MAX {
+                match seen.hot.get(lsn) {
+                    Some((at, seen)) if seen == record => readable(*at, record)?,
+                    other => return Err(format!("record {lsn}, of an append that failed, was replayed as {other:?}")),
+                }
+                continue;
+            }
             let number = at.segment();
             let (may_be_gone, is_gone) = self.gone_by(number, cut);
             let is_there = there.contains(&number);
@@ -225,6 +255,7 @@ impl Model {
         }
         let known = |number| self.cold.iter().any(|cold| cold.number == number);
         match seen.segments.iter().find(|info| info.kind == SegmentKind::Cold && !known(info.number)) {
+            Some(_) if self.any_cold => Ok(()),
             Some(info) => Err(format!("{info:?} was never written")),
             None => Ok(()),
         }
@@ -234,16 +265,21 @@ impl Model {
     pub fn after(&self, cut: usize, killed: bool, seen: &Seen) -> Model {
         let there: BTreeSet<_> = seen.segments.iter().map(|info| info.number).collect();
         let durable = if killed { latest(&self.durable, cut).min(seen.next) } else { seen.next };
-        let records = self.records.range(..seen.next).filter(|(_, (at, _))| there.contains(&at.segment()));
+        let known = |(lsn, (at, record)): (&u64, &(Position, Vec<u8>))| {
+            let at = if at.segment().0 == u32::MAX { seen.hot.get(lsn)?.0 } else { *at };
+            there.contains(&at.segment()).then(|| (*lsn, (at, record.clone())))
+        };
         let cold = self.cold.iter().filter(|cold| there.contains(&cold.number));
         Model {
-            records: records.map(|(lsn, record)| (*lsn, record.clone())).collect(),
+            records: self.records.range(..seen.next).filter_map(known).collect(),
             next: seen.next,
             ends: self.ends.range(..=seen.next).copied().collect(),
             durable: vec![(0, durable)],
             written: vec![(0, seen.next)],
             gone: Vec::new(),
             cold: cold.map(|cold| Cold { begun: 0, done: 0, replaces: Vec::new(), ..cold.clone() }).collect(),
+            unsure: None,
+            any_cold: self.any_cold,
         }
     }
 }
@@ -458,6 +494,3 @@ impl<'a> Run<'a> {
         Ok(())
     }
 }
-
-/// Notes for tests that need to share what they see with closures.
-pub type Notes<T> = Arc<Mutex<Vec<T>>>;
