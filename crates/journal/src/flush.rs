@@ -80,6 +80,11 @@ impl Flush {
         locked(&self.queue).unsynced.len()
     }
 
+    /// Where the oldest segment that waits ends.
+    pub fn oldest(&self) -> Option<Lsn> {
+        locked(&self.queue).unsynced.front().map(|unsynced| unsynced.end_lsn)
+    }
+
     #[inline]
     pub fn durable_lsn(&self) -> Lsn {
         Lsn(self.durable_lsn.load(Ordering::Acquire))

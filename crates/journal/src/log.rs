@@ -304,7 +304,8 @@ impl Log {
         let hot = numbers.iter().filter_map(|number| self.files.live.get(number)).map(|live| live.found);
         let hot = hot.filter(|found| found.header.kind == SegmentKind::Hot);
         let end_lsn = hot.map(|found| found.seal.end_lsn).max().unwrap_or(Lsn::FIRST);
-        while self.durable_lsn() < end_lsn && self.flush.flush_one()? {}
+        // A recovered segment may wait for its sync though all of it is known to be durable; its file must not go before.
+        while self.flush.oldest().is_some_and(|oldest| oldest <= end_lsn) && self.flush.flush_one()? {}
         if self.durable_lsn() < end_lsn {
             self.make_durable().map_err(|failure| self.fail(failure))?;
         }

@@ -17,7 +17,7 @@ use biombo_journal::{Durability, LogOptions};
 use log_model::{Check, Model, Run, Taking, open, random_options};
 
 /// Random images at each cut, beside the three extreme ones.
-const RANDOM_IMAGES_MAX: u64 = 12;
+const RANDOM_IMAGES_MAX: u64 = 8;
 
 struct History {
     points: CrashPoints,
@@ -76,7 +76,7 @@ impl History {
             checked.map_err(|what| format!("{place}, after appending once more: {what}"))?;
         }
         drop((log, reader));
-        if again && random.below(100) == 0 {
+        if again && random.below(250) == 0 {
             let mut model = model.after(points.cut(), killed, &seen);
             let options = random_options(random);
             let sim = points.image(crash);
@@ -96,7 +96,7 @@ fn campaign(campaign: &mut Campaign, io: impl Fn(&SimIo) -> Arc<dyn Io>) -> Chec
         let options = random_options(&mut random);
         let sim = SimIo::new(seed);
         let mut model = Model::new();
-        Run::new(&sim, io(&sim), &options, &mut model).go(30, &mut random).map_err(named)?;
+        Run::new(&sim, io(&sim), &options, &mut model).go(16, &mut random).map_err(named)?;
         let history = History { points: sim.crash_points(), model, options };
         history.cut_everywhere(campaign, &mut random, RANDOM_IMAGES_MAX, true).map_err(named)?;
     }

@@ -124,13 +124,13 @@ fn a_refusing_disk_loses_nothing_promised_and_poisons_the_log() {
         assert!(labels.iter().any(|label| label == step), "the workload never came to {step}");
     }
     let mut kinds = std::collections::BTreeMap::new();
-    for event in 2..whole.event_count() {
+    for (event, label) in labels.iter().enumerate().skip(2) {
         for kind in [FaultKind::Eio, FaultKind::Enospc, FaultKind::Short(700)] {
             for times in [1, u32::MAX] {
-                if labels[event].starts_with("store") {
+                if label.starts_with("store") {
                     continue;
                 }
-                let place = format!("{kind:?} at {event} ({}) x{times}", labels[event]);
+                let place = format!("{kind:?} at {event} ({label}) x{times}");
                 let sim = disk();
                 sim.inject(Fault { times, ..Fault::at(event, kind) });
                 let mut model = Model::new();
