@@ -1,10 +1,10 @@
 //! One client thread of a run phase.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
 
 use biombo_base::{ErrorKind, Result};
 
+use super::clock::RunClock;
 use super::pace::Pace;
 use super::run::{Settings, Until};
 use super::timeline::Ticks;
@@ -123,7 +123,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    pub(super) fn work(&mut self, origin: Instant) -> Result<()> {
+    pub(super) fn work(&mut self, clock: &RunClock) -> Result<()> {
         let Shared { settings, progress, working, .. } = self.shared;
         let _working = Working((!self.beside).then_some(working));
         let threads = u64::from(settings.threads);
@@ -132,18 +132,17 @@ impl<'a> Client<'a> {
             Until::Operations(all) => (all / threads + u64::from(u64::from(self.thread) < all % threads), u64::MAX),
             Until::Seconds(seconds) => (u64::MAX, (seconds * 1e9) as u64),
         };
-        let mut pace = Pace::new(settings.rate.filter(|_| !self.beside), origin, self.thread, settings.threads);
+        let mut pace = Pace::new(settings.rate.filter(|_| !self.beside), self.thread, settings.threads);
         while self.operations < count {
             let (kind, number, scan_records) = self.draw();
             self.shared.keys.write(number, &mut self.key);
-            let began = pace.begin();
+            let began_ns = pace.begin(clock);
             let outcome = self.issue(kind, scan_records);
-            let ended = Instant::now();
+            self.ended_ns = clock.now_ns();
             if kind == OpKind::Insert && matches!(self.source, Source::Core(_)) {
                 self.shared.inserts.acknowledge(number);
             }
-            self.latencies.record(kind, (ended - began).as_nanos() as u64);
-            self.ended_ns = (ended - origin).as_nanos() as u64;
+            self.latencies.record(kind, self.ended_ns.saturating_sub(began_ns));
             self.operations += 1;
             match outcome {
                 Ok(true) => {}

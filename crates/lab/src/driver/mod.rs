@@ -1,6 +1,7 @@
 //! Drivers: the load phase and the run phase of a workload over a [`Target`](crate::target::Target).
 
 mod client;
+mod clock;
 pub mod latency;
 pub mod load;
 mod pace;

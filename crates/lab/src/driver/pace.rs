@@ -3,25 +3,26 @@
 //! In an open loop latency counts from the intended beginning, so that the operations which had to wait behind a slow one
 //! show it: no coordinated omission (Tene, "How NOT to Measure Latency").
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use super::clock::RunClock;
 
 /// The schedule of one thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pace {
     Closed,
-    Open { origin: Instant, interval_ns: f64, offset_ns: f64, issued: u64 },
+    Open { interval_ns: f64, offset_ns: f64, issued: u64 },
 }
 
 /// Sleeping shorter than this is left to yielding: a timer's wake-up is that late.
-const SLEEP_SLACK: Duration = Duration::from_micros(150);
+const SLEEP_SLACK_NS: u64 = 150_000;
 
 impl Pace {
     /// For `thread` of `threads` that share `rate` operations per second, evenly staggered.
-    pub(crate) fn new(rate: Option<f64>, origin: Instant, thread: u32, threads: u32) -> Self {
+    pub(crate) fn new(rate: Option<f64>, thread: u32, threads: u32) -> Self {
         match rate {
             None => Self::Closed,
             Some(rate) => Self::Open {
-                origin,
                 interval_ns: f64::from(threads) / rate * 1e9,
                 offset_ns: f64::from(thread) / rate * 1e9,
                 issued: 0,
@@ -29,21 +30,21 @@ impl Pace {
         }
     }
 
-    /// Wait for the next beginning and return it.
+    /// Wait for the next beginning and return it, in nanoseconds since the run began.
     #[inline]
-    pub(crate) fn begin(&mut self) -> Instant {
+    pub(crate) fn begin(&mut self, clock: &RunClock) -> u64 {
         match self {
-            Self::Closed => Instant::now(),
-            Self::Open { origin, interval_ns, offset_ns, issued } => {
-                let intended = *origin + Duration::from_nanos((*offset_ns + *issued as f64 * *interval_ns) as u64);
+            Self::Closed => clock.now_ns(),
+            Self::Open { interval_ns, offset_ns, issued } => {
+                let intended_ns = (*offset_ns + *issued as f64 * *interval_ns) as u64;
                 *issued += 1;
                 loop {
-                    let wait = intended.saturating_duration_since(Instant::now());
-                    if wait.is_zero() {
-                        return intended;
+                    let wait_ns = intended_ns.saturating_sub(clock.now_ns());
+                    if wait_ns == 0 {
+                        return intended_ns;
                     }
-                    if wait > SLEEP_SLACK {
-                        std::thread::sleep(wait - SLEEP_SLACK);
+                    if wait_ns > SLEEP_SLACK_NS {
+                        std::thread::sleep(Duration::from_nanos(wait_ns - SLEEP_SLACK_NS));
                     } else {
                         std::thread::yield_now();
                     }

@@ -2,11 +2,11 @@
 //! one more works beside them until they are done.
 
 use std::sync::{Barrier, OnceLock};
-use std::time::Instant;
 
 use biombo_base::{Error, Result};
 
 use super::client::{Client, Shared};
+use super::clock::RunClock;
 use super::{Latencies, Progress, Timeline};
 use crate::target::Target;
 use crate::workload::{Keys, Task, Values};
@@ -69,22 +69,22 @@ pub fn run(target: &dyn Target, settings: &Settings, keys: &Keys, values: &Value
     let threads = settings.threads + u32::from(settings.task.beside().is_some());
     let ready = Barrier::new(threads as usize + 1);
     let go = Barrier::new(threads as usize + 1);
-    let origin = OnceLock::new();
+    let calibrated = RunClock::start();
+    let clock = OnceLock::new();
     let clients: Result<Vec<Client<'_>>> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads)
             .map(|thread| {
-                let (ready, go, origin, shared) = (&ready, &go, &origin, &shared);
+                let (ready, go, clock, shared) = (&ready, &go, (&calibrated, &clock), &shared);
                 scope.spawn(move || {
                     let mut client = Client::new(shared, thread);
                     ready.wait();
                     go.wait();
-                    let origin = *origin.get_or_init(Instant::now);
-                    client.work(origin).map(|()| client)
+                    client.work(clock.1.get_or_init(|| clock.0.restart())).map(|()| client)
                 })
             })
             .collect();
         ready.wait();
-        origin.get_or_init(Instant::now);
+        clock.get_or_init(|| calibrated.restart());
         go.wait();
         // Join all before looking at any: the scope would wait for them anyway.
         let joined: Vec<_> = handles.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
