@@ -20,8 +20,10 @@ const FLOORS: [(&str, u32); 9] = [
 const UNSAFE_CRATES: [&str; 2] = ["crates/base", "crates/engines/foreign"];
 
 /// The crates that may hold it in these files only; the rest of them denies it.
-const UNSAFE_FILES: [(&str, &[&str]); 1] =
-    [("crates/engines/log", &["src/index/arena/memory.rs", "src/index/node/search.rs", "benches/index/counting.rs"])];
+const UNSAFE_FILES: [(&str, &[&str]); 1] = [(
+    "crates/engines/log",
+    &["src/index/memory.rs", "src/index/node/search.rs", "benches/index/counting.rs", "tests/index_loom/cell.rs"],
+)];
 
 /// The longest source file, in lines.
 const FILE_LINES_MAX: usize = 600;

@@ -24,6 +24,7 @@
 mod arena;
 mod cursor;
 mod epoch;
+mod memory;
 mod node;
 mod sync;
 mod tree;

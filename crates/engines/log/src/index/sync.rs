@@ -3,11 +3,17 @@
 //!
 //! Each ordering has a name and a reason here; the code says which it means.
 
-pub use std::sync::Mutex;
 pub use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
+pub use std::sync::{Mutex, MutexGuard};
 
 /// Units of 16 bytes in a chunk of the arena, as a power of two: 2^14 units, 256 KiB.
 pub const CHUNK_UNITS_LOG2: u32 = 14;
+
+/// Units that a kind of node claims at a time where they are free.
+pub const CLAIM_UNITS: usize = 256;
+
+/// Nodes that are retired before the epoch advances: rarely enough that readers keep the epoch's line in their caches.
+pub const RETIRED_BETWEEN_EPOCHS: usize = 64;
 
 /// Readers that a block of the epochs' slots takes; a full block is followed by another one.
 pub const BLOCK_SLOTS: usize = 64;

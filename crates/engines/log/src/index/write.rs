@@ -3,15 +3,13 @@
 //! Whatever can fail (a record that cannot be read, memory that is used up) does so before the first store that a reader can
 //! see: an operation that returns an error has changed nothing.
 
-use std::sync::MutexGuard;
-
 use biombo_base::{Error, Result};
 
 use super::KEY_BYTES_MAX;
 use super::arena::heap::Heap;
 use super::arena::{Walk, damage};
 use super::node::{Entries, Kind, Node, NodeMut, PREFIX_BYTES};
-use super::sync::{Ordering, order};
+use super::sync::{MutexGuard, Ordering, order};
 use super::tree::{Index, Keys, unbox};
 use super::walk::{self, Place, Step, Tail};
 use super::word::{Leaf, NodeWord, Slot, Word};

@@ -17,19 +17,13 @@ use biombo_base::{Error, ErrorKind};
 use super::{Arena, BITMAP_UNITS, BITMAP_WORDS, CHUNK_UNITS, Walk};
 use crate::index::epoch::Epochs;
 use crate::index::node::{KINDS, Kind};
-use crate::index::sync::{CHUNK_UNITS_LOG2, Ordering};
+use crate::index::sync::{CHUNK_UNITS_LOG2, CLAIM_UNITS, Ordering, RETIRED_BETWEEN_EPOCHS};
 use crate::index::word::NodeWord;
-
-/// Units that a kind claims at a time where they are free.
-const CLAIM_UNITS: usize = 256;
 
 /// Units that a kind claims at a time, a whole number of nodes: what is left over would be of little use to others.
 fn claim_units(units: usize) -> usize {
     (CLAIM_UNITS / units).max(1) * units
 }
-
-/// Nodes that are retired before the epoch advances: rarely enough that readers keep the epoch's line in their caches.
-const RETIRED_BETWEEN_EPOCHS: usize = 64;
 
 /// The state of the memory that only the writer knows.
 pub struct Heap {

@@ -8,12 +8,12 @@
 //! 3. A chunk stays where it is until the arena goes.
 
 pub mod heap;
-mod memory;
 
 use biombo_base::Error;
 
-pub use memory::Chunk;
+pub use super::memory::Chunk;
 
+use super::memory;
 use super::node::Kind;
 use super::sync::{AtomicU64, AtomicUsize, CHUNK_UNITS_LOG2, Ordering};
 use super::word::NodeWord;
@@ -29,7 +29,7 @@ pub const CHUNKS_MAX: usize = 1 << (32 - CHUNK_UNITS_LOG2);
 /// Words of a chunk's bitmap.
 pub const BITMAP_WORDS: usize = CHUNK_UNITS / 64;
 /// Units that the bitmap takes.
-pub const BITMAP_UNITS: usize = BITMAP_WORDS / 2;
+pub const BITMAP_UNITS: usize = BITMAP_WORDS.div_ceil(2);
 
 /// An error of a walk; boxed, so that the answer of a look-up fits into two registers.
 pub type Fault = Box<Error>;

@@ -15,8 +15,8 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use super::{CHUNK_BYTES, CHUNK_WORDS, CHUNKS_MAX};
-use crate::index::sync::Mutex;
+use super::arena::{CHUNK_BYTES, CHUNK_WORDS, CHUNKS_MAX};
+use super::sync::Mutex;
 
 /// A chunk's words.
 pub type Chunk = [AtomicU64; CHUNK_WORDS];
