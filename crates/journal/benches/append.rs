@@ -12,21 +12,25 @@ use biombo_journal::{Durability, Log, LogOptions, LogReader, Lsn, Position};
 
 const RECORD_BYTES: usize = 1024;
 
-/// A log with `recycled` segments that were written and dropped, and the thread that syncs for it.
-fn open(dir: &Path, recycled: usize) -> biombo_base::Result<(Log, LogReader)> {
-    let options = LogOptions { recycle_segments_max: 8, unsynced_segments_max: 6, ..LogOptions::default() };
+/// A log with `recycled` segments that were written and dropped. `sustained`: a thread syncs for it, and few segments may
+/// wait for that, so that the device's speed is the limit; otherwise nothing is synced.
+fn open(dir: &Path, recycled: usize, sustained: bool) -> biombo_base::Result<(Log, LogReader)> {
+    let unsynced_segments_max = if sustained { 6 } else { 1000 };
+    let options = LogOptions { recycle_segments_max: recycled, unsynced_segments_max, ..LogOptions::default() };
     let (mut log, reader) =
         Log::open(RealIo::shared(), dir, options.clone(), &mut |_: Position, _: Lsn, _: &[u8]| Ok(()))?;
-    let flusher = log.flusher();
-    std::thread::spawn(move || flusher.run());
     let (record, mut at) = (vec![1; RECORD_BYTES], Vec::new());
+    // Frames and headers make a little more than so many segments of them.
     for _ in 0..recycled as u64 * options.segment_bytes / RECORD_BYTES as u64 {
         at.clear();
         log.append(&[&[&record]], Durability::Os, &mut at)?;
     }
-    log.seal()?;
     log.sync()?;
     drop_old(&mut log, 0)?;
+    if sustained {
+        let flusher = log.flusher();
+        std::thread::spawn(move || flusher.run());
+    }
     Ok((log, reader))
 }
 
@@ -46,7 +50,7 @@ struct Run {
     count: u64,
 }
 
-fn append(log: &mut Log, bytes: u64, durability: Durability) -> biombo_base::Result<Run> {
+fn append(log: &mut Log, bytes: u64, durability: Durability, drops: bool) -> biombo_base::Result<Run> {
     let (record, mut at) = (vec![7; RECORD_BYTES], Vec::with_capacity(1));
     let count = bytes / RECORD_BYTES as u64;
     let start = Instant::now();
@@ -55,7 +59,7 @@ fn append(log: &mut Log, bytes: u64, durability: Durability) -> biombo_base::Res
     for i in 0..count {
         at.clear();
         log.append(&[&[&record]], durability, &mut at)?;
-        if at[0].segment().0 != segment.map_or(0, |number| number.0) {
+        if drops && Some(at[0].segment()) != segment {
             segment = Some(at[0].segment());
             drop_old(log, 1)?;
         }
@@ -71,7 +75,7 @@ fn append(log: &mut Log, bytes: u64, durability: Durability) -> biombo_base::Res
 fn line(what: &str, runs: &[Run]) {
     let rate: f64 = runs.iter().map(|run| run.count as f64 / run.elapsed.as_secs_f64()).sum();
     let worst = runs.iter().map(|run| run.worst).max().unwrap_or_default();
-    println!("{what:32} {rate:12.0} appends/s of {RECORD_BYTES} B   worst {worst:.1?}");
+    println!("{what:36} {rate:12.0} appends/s of {RECORD_BYTES} B   worst {worst:.1?}");
 }
 
 fn number(variable: &str, or: u64) -> u64 {
@@ -81,26 +85,33 @@ fn number(variable: &str, or: u64) -> u64 {
 fn main() -> biombo_base::Result<()> {
     let is_bench = std::env::args().any(|argument| argument == "--bench");
     let bytes = number("BIOMBO_BENCH_BYTES", if is_bench { 4 << 30 } else { 16 << 20 });
-    let recycled = if is_bench { 8 } else { 0 };
+    let recycled = if is_bench { 16 } else { 0 };
     let base = std::env::var_os("BIOMBO_BENCH_DIR").map_or_else(std::env::temp_dir, Into::into);
     let dir = tempfile::tempdir_in(base).map_err(|e| biombo_base::Error::io("make a directory", e))?;
-    for logs in [1, 2] {
+    for (what, sustained, logs) in
+        [("unsynced", false, 1), ("unsynced", false, 2), ("sustained", true, 1), ("sustained", true, 2)]
+    {
         let mut opened = Vec::new();
         for i in 0..logs {
-            opened.push(open(&dir.path().join(format!("os-{logs}-{i}")), recycled)?);
+            let recycled = if sustained { recycled / 2 } else { recycled / logs };
+            opened.push(open(&dir.path().join(format!("{what}-{logs}-{i}")), recycled, sustained)?);
         }
+        // Unsynced: as much as there are recycled segments, less than the kernel begins to write back by itself.
+        let bytes = if sustained { bytes } else { bytes.min(1000 << 20) } / logs as u64;
         let runs = std::thread::scope(|scope| {
-            let work = |(mut log, _reader): (Log, LogReader)| append(&mut log, bytes / logs as u64, Durability::Os);
+            let work = |(mut log, _reader): (Log, LogReader)| append(&mut log, bytes, Durability::Os, sustained);
             let threads: Vec<_> = opened.into_iter().map(|log| scope.spawn(move || work(log))).collect();
             threads.into_iter().map(|thread| thread.join().expect("invariant: it does not panic")).collect()
         });
         let runs: biombo_base::Result<Vec<_>> = runs;
-        line(&format!("mapped, Os, {logs} log(s)"), &runs?);
-        std::fs::remove_dir_all(dir.path().join(format!("os-{logs}-0")))
-            .map_err(|e| biombo_base::Error::io("clean", e))?;
+        line(&format!("mapped, Os, {what}, {logs} log(s)"), &runs?);
+        for i in 0..logs {
+            let used = dir.path().join(format!("{what}-{logs}-{i}"));
+            std::fs::remove_dir_all(used).map_err(|e| biombo_base::Error::io("clean", e))?;
+        }
     }
-    let (mut log, reader) = open(&dir.path().join("sync"), recycled.min(2))?;
-    line("direct, Sync, 1 log", &[append(&mut log, bytes / 200, Durability::Sync)?]);
+    let (mut log, reader) = open(&dir.path().join("sync"), recycled.min(2), true)?;
+    line("direct, Sync, 1 log", &[append(&mut log, bytes / 100, Durability::Sync, true)?]);
 
     // Reads of what lies in the page cache, in an order that the processor cannot foresee.
     let (record, mut at) = (vec![3; RECORD_BYTES], Vec::new());
@@ -113,7 +124,7 @@ fn main() -> biombo_base::Result<()> {
         let start = Instant::now();
         let total: usize = order.iter().map(|at| read(*at)).sum();
         assert_eq!(total, order.len() * RECORD_BYTES);
-        println!("{what:32} {:12.0} ns", start.elapsed().as_nanos() as f64 / order.len() as f64);
+        println!("{what:36} {:12.0} ns", start.elapsed().as_nanos() as f64 / order.len() as f64);
     };
     let guard = reader.pin();
     timed("get, pinned once", &|at| reader.get(&guard, at).map_or(0, <[u8]>::len));

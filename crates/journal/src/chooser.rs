@@ -12,7 +12,7 @@ const DIRECT_OS_MAX: u32 = 32;
 #[derive(Debug)]
 pub(crate) struct Chooser {
     modes: Modes,
-    /// `Sync` appends to this mapped segment, not many `Os` appends apart.
+    /// `Sync` appends to mapped segments, not many `Os` appends apart.
     syncs: u32,
     /// `Os` appends in sequence.
     os_run: u32,
@@ -41,15 +41,13 @@ impl Chooser {
             Durability::Sync => {
                 self.os_run = 0;
                 self.syncs = self.syncs.saturating_add(1);
-                if active == Some(Mode::Mapped) && self.syncs <= MAPPED_SYNCS_MAX { Mode::Mapped } else { Mode::Direct }
+                if active == Some(Mode::Mapped) && self.syncs <= MAPPED_SYNCS_MAX {
+                    return Mode::Mapped;
+                }
+                self.syncs = 0;
+                Mode::Direct
             }
         }
-    }
-
-    /// A segment was begun.
-    pub fn begun(&mut self) {
-        self.syncs = 0;
-        self.os_run = 0;
     }
 }
 
@@ -67,7 +65,6 @@ mod tests {
                 let mode = chooser.choose(active, durability);
                 if active != Some(mode) {
                     changes += 1;
-                    chooser.begun();
                 }
                 active = Some(mode);
             }

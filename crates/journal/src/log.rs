@@ -379,7 +379,6 @@ impl Log {
         let (active, segment) = Active::begin(made, self.files.shared.is_some()).map_err(Failure::Fatal)?;
         self.active = Some(active);
         self.files.begun(header, segment);
-        self.chooser.begun();
         self.stats.syncs += 1;
         self.stats.segments_made += 1;
         self.stats.written_bytes += SEGMENT_HEADER_BYTES as u64;

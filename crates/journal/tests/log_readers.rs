@@ -1,0 +1,223 @@
+//! Readers of a log: what they found stays as long as they hold it, while segments are sealed, dropped and recycled.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use biombo_base::ErrorKind;
+use biombo_base::io::{Io, OpenMode, RealIo};
+use biombo_journal::{Durability, Log, LogOptions, LogReader, Lsn, Mode, Modes, Position};
+
+fn open(dir: &Path, options: &LogOptions) -> (Log, LogReader) {
+    Log::open(RealIo::shared(), dir, options.clone(), &mut |_: Position, _: Lsn, _: &[u8]| Ok(())).unwrap()
+}
+
+fn append(log: &mut Log, record: &[u8], durability: Durability) -> Position {
+    let mut at = Vec::new();
+    log.append(&[&[record]], durability, &mut at).unwrap();
+    at[0]
+}
+
+fn names(dir: &Path, kind: &str) -> usize {
+    let names = RealIo::new().read_dir(dir).unwrap();
+    names.iter().filter(|name| name.extension().is_some_and(|extension| extension == kind)).count()
+}
+
+#[test]
+fn a_dropped_segment_stays_for_who_was_pinned_or_holds_it_and_its_file_goes_after_the_last() {
+    for modes in [Modes::Always(Mode::Mapped), Modes::Always(Mode::Direct), Modes::Always(Mode::Buffered)] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = LogOptions { segment_bytes: 16 << 10, recycle_segments_max: 4, modes, ..LogOptions::default() };
+        let (mut log, reader) = open(dir.path(), &options);
+        let old = append(&mut log, &[1; 11_000], Durability::Os);
+        // Held while it is written: its mapping, or its copy in memory.
+        let held_early = reader.hold(&reader.pin(), old).unwrap();
+        log.seal().unwrap();
+        append(&mut log, &[2; 11_000], Durability::Sync);
+        let guard = reader.pin();
+        let held = reader.hold(&guard, old).unwrap();
+        log.drop_segments(&[old.segment()]).unwrap();
+        log.reclaim();
+        assert_eq!(reader.get(&guard, old), Some(&[1; 11_000][..]), "pinned before it was dropped");
+        drop(guard);
+        for _ in 0..10 {
+            log.reclaim();
+        }
+        assert_eq!(reader.get(&reader.pin(), old), None, "pinned after it was dropped");
+        assert_eq!(reader.read_verified(&reader.pin(), old).unwrap_err().kind(), ErrorKind::Corruption);
+        assert_eq!((names(dir.path(), "seg"), names(dir.path(), "free")), (2, 0), "its file is still held");
+        drop(held);
+        for byte in 3..20 {
+            append(&mut log, &[byte; 11_000], Durability::Os);
+        }
+        assert_eq!(held_early.get(old.offset()), Some(&[1; 11_000][..]), "{modes:?}: it was recycled under its holder");
+        drop(held_early);
+        for _ in 0..10 {
+            log.reclaim();
+        }
+        // Of the others a copy in memory was held, not the file, which was used again meanwhile.
+        let kept = usize::from(modes == Modes::Always(Mode::Mapped));
+        assert_eq!(names(dir.path(), "free"), kept, "{modes:?}");
+    }
+}
+
+#[test]
+fn readers_never_miss_or_mistake_a_record_while_segments_come_and_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = LogOptions { segment_bytes: 32 << 10, recycle_segments_max: 3, ..LogOptions::default() };
+    let (mut log, reader) = open(dir.path(), &options);
+    // The index: where the records of 64 keys are now.
+    let index: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
+    let record = |key: usize, version: u64| [key as u64, version].map(u64::to_le_bytes).concat().repeat(1 + key * 3);
+    let put = |log: &mut Log, key: usize, version: u64, durability| {
+        let at = append(log, &record(key, version), durability);
+        index[key].store(at.pack(), Ordering::Release);
+    };
+    for key in 0..64 {
+        put(&mut log, key, 0, Durability::Os);
+    }
+    let stop = AtomicBool::new(false);
+    let reads = AtomicU64::new(0);
+    let flusher = log.flusher();
+    std::thread::scope(|scope| {
+        scope.spawn(move || flusher.run().unwrap());
+        for thread in 0..2usize {
+            let (reader, index, stop, reads) = (reader.clone(), &index, &stop, &reads);
+            scope.spawn(move || {
+                let mut key = thread;
+                while !stop.load(Ordering::Relaxed) {
+                    key = (key * 5 + 1 + thread) % 64;
+                    let guard = reader.pin();
+                    let at = Position::unpack(index[key].load(Ordering::Acquire)).unwrap();
+                    reader.prefetch(&guard, at, 100);
+                    let found = reader.read_verified(&guard, at).unwrap();
+                    assert_eq!(found.len(), 16 * (1 + key * 3));
+                    assert_eq!(found[..8], (key as u64).to_le_bytes(), "key {key} at {at}");
+                    reads.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for round in 1..120u64 {
+            for i in 0..64u64 {
+                let key = (i * i + round) as usize % 64;
+                let durability = if round % 16 == 15 { Durability::Sync } else { Durability::Os };
+                put(&mut log, key, round, durability);
+            }
+            // Clean: move what lives in the oldest segments to a cold one, change the index, drop them.
+            let oldest: Vec<_> = log.segments().iter().map(|info| info.number).take(2).collect();
+            let last = log
+                .segments()
+                .iter()
+                .rfind(|info| info.kind == biombo_journal::SegmentKind::Hot)
+                .map(|info| info.number);
+            let oldest: Vec<_> = oldest.into_iter().filter(|number| Some(*number) != last).collect();
+            let mut cold = log.cold_writer().unwrap();
+            let mut moved = Vec::new();
+            for (key, slot) in index.iter().enumerate() {
+                let at = Position::unpack(slot.load(Ordering::Acquire)).unwrap();
+                if oldest.contains(&at.segment()) {
+                    let guard = reader.pin();
+                    moved.push((key, cold.append(&[reader.get(&guard, at).unwrap()]).unwrap()));
+                }
+            }
+            let replaced = log.install(cold.finish(b"").unwrap(), &oldest).unwrap();
+            for (key, at) in moved {
+                index[key].store(at.pack(), Ordering::Release);
+            }
+            log.release(replaced);
+        }
+        stop.store(true, Ordering::Relaxed);
+        drop(log);
+    });
+    assert!(reads.load(Ordering::Relaxed) > 1000);
+    let (_log, reader) = open(dir.path(), &options);
+    let guard = reader.pin();
+    for (key, slot) in index.iter().enumerate() {
+        let at = Position::unpack(slot.load(Ordering::Acquire)).unwrap();
+        assert_eq!(reader.read_verified(&guard, at).unwrap()[..8], (key as u64).to_le_bytes());
+    }
+}
+
+#[test]
+fn modes_change_with_what_is_asked_for_and_large_records_get_segments_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = LogOptions { segment_bytes: 64 << 10, ..LogOptions::default() };
+    let (mut log, reader) = open(dir.path(), &options);
+    let footers = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let noted = std::sync::Arc::clone(&footers);
+    log.set_footers(Box::new(move |info, footer| {
+        noted.lock().unwrap().push(info.mode);
+        footer.extend_from_slice(b"keys");
+    }));
+    let small = append(&mut log, b"first", Durability::Os);
+    let large: Vec<u8> = (0..20 << 20).map(|i: u32| (i * 7) as u8).collect();
+    let at = append(&mut log, &large, Durability::Os);
+    let synced = append(&mut log, &large[..1 << 20], Durability::Sync);
+    for _ in 0..10 {
+        append(&mut log, b"sync", Durability::Sync);
+    }
+    for _ in 0..40 {
+        append(&mut log, b"os", Durability::Os);
+    }
+    let modes: Vec<_> = log.segments().iter().map(|info| info.mode).collect();
+    assert!(
+        modes.starts_with(&[Mode::Mapped, Mode::Mapped]) && modes.ends_with(&[Mode::Direct, Mode::Mapped]),
+        "{modes:?}"
+    );
+    assert_eq!(*footers.lock().unwrap(), modes[..modes.len() - 1]);
+    assert_eq!(reader.footer(small.segment()).unwrap().as_deref(), Some(&b"keys"[..]));
+    drop((log, reader));
+    let (mut log, reader) = open(dir.path(), &options);
+    let guard = reader.pin();
+    assert!(reader.read_verified(&guard, at).unwrap() == large);
+    assert!(reader.read_verified(&guard, synced).unwrap() == &large[..1 << 20]);
+    assert_eq!(reader.footer(at.segment()).unwrap().as_deref(), Some(&b"keys"[..]));
+    let segments = log.segments();
+    for numbers in
+        [vec![segments.last().unwrap().number], vec![biombo_journal::SegmentNumber(9999)], vec![at.segment(); 2]]
+    {
+        assert_eq!(log.drop_segments(&numbers).unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    assert_eq!(log.segments(), segments);
+}
+
+#[test]
+fn the_worked_example_of_the_format_page_is_what_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, _reader) = open(dir.path(), &LogOptions { segment_bytes: 64 << 10, ..LogOptions::default() });
+    let mut at = Vec::new();
+    log.append(&[&[b"hi"]], Durability::Sync, &mut at).unwrap();
+    log.append(&[&[b"a"], &[b"bc"]], Durability::Sync, &mut at).unwrap();
+    assert_eq!(at.iter().map(|at| at.to_string()).collect::<Vec<_>>(), ["1:4136", "1:8232", "1:8248"]);
+    drop(log);
+    let read = |name: &str| {
+        let file = RealIo::new().open(&dir.path().join(name), OpenMode::READ).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(&mut bytes, 0).unwrap();
+        bytes
+    };
+    let u32_at = |bytes: &[u8], at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().unwrap());
+    let u64_at = |bytes: &[u8], at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
+    let segment = read("0000000000000001.seg");
+    assert_eq!(segment[..8], *b"BIOMBOJL");
+    assert_eq!([u32_at(&segment, 8), u32_at(&segment, 12)], [2, 1]);
+    assert_eq!([24, 32, 48].map(|at| u64_at(&segment, at)), [1, 1, 1], "number, base, durable");
+    for (frame, expected) in [(4096, [1u32, 16, 1]), (8192, [1, 32, 2]), (12288, [1, 0, 0])] {
+        assert_eq!(segment[frame + 4..frame + 8], *b"JFRM");
+        assert_eq!([8, 16, 20].map(|at| u32_at(&segment, frame + at)), expected, "flags, bytes, records");
+    }
+    assert_eq!(
+        [4096, 8192, 12288].map(|at| (u64_at(&segment, at + 24), u64_at(&segment, at + 32))),
+        [(1, 1), (2, 2), (4, 4)]
+    );
+    assert_eq!((u32_at(&segment, 8248), &segment[8256..8264]), (2, &b"bc\0\0\0\0\0\0"[..]));
+    let manifest = read("MANIFEST");
+    assert_eq!(manifest[..8], *b"BIOMBOLM");
+    let tags = |edit: usize| {
+        let operations = u32_at(&manifest, edit + 4) as usize / 40;
+        (0..operations).map(|i| u32_at(&manifest, edit + 16 + 40 * i)).collect::<Vec<_>>()
+    };
+    assert_eq!([4096, 8192, 12288].map(tags), [vec![5, 4], vec![1, 4], vec![4]]);
+    assert_eq!(u64_at(&manifest, 12288 + 24), 4);
+}
