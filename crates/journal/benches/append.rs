@@ -1,4 +1,5 @@
-//! What an append costs: `cargo bench -p biombo-journal` prints one line for each case.
+//! What an append costs: `cargo bench -p biombo-journal` prints one line for each case, or with `-- WORD` for those with that
+//! word: unsynced, sustained, direct, get.
 //!
 //! `BIOMBO_BENCH_BYTES` bytes are appended for each (by default 16 MB when run as a test, 4 GB as a benchmark); segments are
 //! of 64 MiB and recycled, as an engine that cleans would have them. The directory is `BIOMBO_BENCH_DIR`, or the temporary
@@ -85,12 +86,17 @@ fn number(variable: &str, or: u64) -> u64 {
 fn main() -> biombo_base::Result<()> {
     let is_bench = std::env::args().any(|argument| argument == "--bench");
     let bytes = number("BIOMBO_BENCH_BYTES", if is_bench { 4 << 30 } else { 16 << 20 });
+    let word = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let wanted = |case: &str| word.as_ref().is_none_or(|word| case.contains(word.as_str()));
     let recycled = if is_bench { 16 } else { 0 };
     let base = std::env::var_os("BIOMBO_BENCH_DIR").map_or_else(std::env::temp_dir, Into::into);
     let dir = tempfile::tempdir_in(base).map_err(|e| biombo_base::Error::io("make a directory", e))?;
     for (what, sustained, logs) in
         [("unsynced", false, 1), ("unsynced", false, 2), ("sustained", true, 1), ("sustained", true, 2)]
     {
+        if !wanted(what) {
+            continue;
+        }
         let mut opened = Vec::new();
         for i in 0..logs {
             let recycled = if sustained { recycled / 2 } else { recycled / logs };
@@ -111,7 +117,12 @@ fn main() -> biombo_base::Result<()> {
         }
     }
     let (mut log, reader) = open(&dir.path().join("sync"), recycled.min(2), true)?;
-    line("direct, Sync, 1 log", &[append(&mut log, bytes / 100, Durability::Sync, true)?]);
+    if wanted("direct") {
+        line("direct, Sync, 1 log", &[append(&mut log, bytes / 100, Durability::Sync, true)?]);
+    }
+    if !wanted("get") {
+        return Ok(());
+    }
 
     // Reads of what lies in the page cache, in an order that the processor cannot foresee.
     let (record, mut at) = (vec![3; RECORD_BYTES], Vec::new());
