@@ -19,11 +19,14 @@
 //! What a reader gets is a candidate: bytes of a prefix past the first [`node::PREFIX_BYTES`] are not compared on the way
 //! down, so the caller compares the key in the log, which it reads anyway.
 //!
-//! Not here: versions of a key (the engine keeps what snapshots need beside the index), and durability (see the images).
+//! Not here: versions of a key (the engine keeps what snapshots need beside the index), and files (the engine writes the
+//! [images](Image) where it likes).
 
 mod arena;
 mod cursor;
 mod epoch;
+mod frozen;
+mod image;
 mod memory;
 mod node;
 mod sync;
@@ -33,6 +36,7 @@ mod word;
 mod write;
 
 pub use cursor::Cursor;
+pub use image::{CHUNK_BYTES, Header, Image, Loader};
 pub use tree::{Index, Keys, Pin};
 pub use word::Leaf;
 pub use write::Writer;

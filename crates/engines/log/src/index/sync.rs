@@ -3,7 +3,7 @@
 //!
 //! Each ordering has a name and a reason here; the code says which it means.
 
-pub use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
+pub use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 pub use std::sync::{Mutex, MutexGuard};
 
 /// Units of 16 bytes in a chunk of the arena, as a power of two: 2^14 units, 256 KiB.
@@ -17,6 +17,11 @@ pub const RETIRED_BETWEEN_EPOCHS: usize = 64;
 
 /// Readers that a block of the epochs' slots takes; a full block is followed by another one.
 pub const BLOCK_SLOTS: usize = 64;
+
+/// Wait a moment for another thread.
+pub fn pause() {
+    std::thread::yield_now();
+}
 
 /// The orderings by their meaning.
 pub mod order {
@@ -73,5 +78,16 @@ pub mod order {
     #[inline(always)]
     pub fn scan_fence() {
         super::fence(Ordering::SeqCst);
+    }
+    /// The end of a copy of a chunk: the copy's loads stay before it.
+    #[inline(always)]
+    pub fn copied() -> Ordering {
+        Ordering::Release
+    }
+
+    /// Seeing that a chunk is copied, before changing it.
+    #[inline(always)]
+    pub fn copied_seen() -> Ordering {
+        Ordering::Acquire
     }
 }

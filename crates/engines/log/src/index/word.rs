@@ -12,6 +12,7 @@
 use std::num::NonZeroU64;
 
 use super::node::Kind;
+use super::sync::CHUNK_UNITS_LOG2;
 
 const TAG_BITS: u32 = 3;
 const LEAF: u64 = 0b001;
@@ -133,6 +134,12 @@ impl NodeWord {
     #[inline(always)]
     pub fn reference(self) -> u32 {
         (self.word >> 32) as u32
+    }
+
+    /// The chunk that it stands in.
+    #[inline(always)]
+    pub fn chunk(self) -> usize {
+        (self.reference() >> CHUNK_UNITS_LOG2) as usize
     }
 
     /// Which kind of node it is.

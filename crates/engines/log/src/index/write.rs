@@ -68,6 +68,7 @@ impl<'i> Writer<'i> {
     }
 
     fn edit(&mut self, node: NodeWord) -> Walk<NodeMut<'i>> {
+        self.heap.before_change(&self.index.arena, node.chunk());
         Ok(NodeMut::new(node.kind(), self.index.arena.words(node)?))
     }
 

@@ -19,6 +19,8 @@ mod index {
     pub mod arena;
     pub mod cursor;
     pub mod epoch;
+    pub mod frozen;
+    pub mod image;
     #[path = "../../tests/index_loom/memory.rs"]
     pub mod memory;
     #[path = "node/mod.rs"]
@@ -42,6 +44,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cell::Shared;
 use index::epoch::Epochs;
+use index::frozen::Frozen;
 use index::sync::{AtomicU64, Ordering, order, prepare_fences, weaken};
 use index::{Index, Keys, Leaf};
 use loom::sync::Arc;
@@ -257,11 +260,40 @@ fn a_node_is_written_again_only_when_no_reader_can_be_there() {
     holds_and_needs(&["advance", "leave", "scan", "pin fence", "scan fence"], reclaiming);
 }
 
+/// The checkpointer and the writer come to one chunk: the image gets what was there, and no copy is made under a change.
+fn copying() {
+    let shared = Arc::new((Frozen::new(&[false]), AtomicU64::new(7), Shared::new()));
+    let taking = shared.clone();
+    let checkpointer = loom::thread::spawn(move || {
+        let (frozen, _, _) = &*taking;
+        let copy = || copy_of(&taking);
+        let words = match frozen.left(0) {
+            Some(words) => words,
+            None => frozen.take(0, copy),
+        };
+        assert_eq!(words, [7], "the image holds a later change");
+    });
+    let (frozen, word, chunk) = &*shared;
+    frozen.before_change(0, || copy_of(&shared));
+    chunk.write();
+    word.store(8, Ordering::Relaxed);
+    checkpointer.join().expect("the checkpointer ends");
+}
+
+fn copy_of((_, word, chunk): &(Frozen, AtomicU64, Shared)) -> Vec<u64> {
+    chunk.read();
+    vec![word.load(Ordering::Relaxed)]
+}
+
+fn a_chunk_is_copied_before_it_changes_by_whoever_comes_first() {
+    holds_and_needs(&["copied", "copied seen"], copying);
+}
+
 fn main() {
     let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     // The models that must fail do so by panics that are none of the reader's business.
     std::panic::set_hook(Box::new(|_| {}));
-    let models: [(&str, fn()); 8] = [
+    let models: [(&str, fn()); 9] = [
         ("a_key_is_added_to_a_small_node_in_place", a_key_is_added_to_a_small_node_in_place),
         ("a_key_is_added_to_a_linear_node_in_place", a_key_is_added_to_a_linear_node_in_place),
         ("a_node_that_is_full_is_replaced_by_a_larger_one", a_node_that_is_full_is_replaced_by_a_larger_one),
@@ -272,6 +304,10 @@ fn main() {
         (
             "a_node_is_written_again_only_when_no_reader_can_be_there",
             a_node_is_written_again_only_when_no_reader_can_be_there,
+        ),
+        (
+            "a_chunk_is_copied_before_it_changes_by_whoever_comes_first",
+            a_chunk_is_copied_before_it_changes_by_whoever_comes_first,
         ),
     ];
     let mut failed = false;

@@ -12,7 +12,12 @@ pub const RETIRED_BETWEEN_EPOCHS: usize = 1;
 pub const BLOCK_SLOTS: usize = 2;
 
 /// The orderings that can be weakened.
-pub const MUTANTS: [&str; 8] = ["none", "publish", "observe", "advance", "leave", "scan", "pin fence", "scan fence"];
+pub const MUTANTS: [&str; 10] =
+    ["none", "publish", "observe", "advance", "leave", "scan", "pin fence", "scan fence", "copied", "copied seen"];
+
+pub fn pause() {
+    loom::thread::yield_now();
+}
 
 loom::lazy_static! {
     /// Loom tries other orders around accesses of one word, not around fences. So each fence has an access before it, which
@@ -67,6 +72,14 @@ pub mod order {
 
     pub fn scan() -> Ordering {
         or_weak("scan", Ordering::Acquire)
+    }
+
+    pub fn copied() -> Ordering {
+        or_weak("copied", Ordering::Release)
+    }
+
+    pub fn copied_seen() -> Ordering {
+        or_weak("copied seen", Ordering::Acquire)
     }
 
     pub fn pin_fence() {

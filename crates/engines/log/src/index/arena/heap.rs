@@ -11,11 +11,13 @@
 //!    so looking for runs costs a bounded share of freeing them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use biombo_base::{Error, ErrorKind};
 
 use super::{Arena, BITMAP_UNITS, BITMAP_WORDS, CHUNK_UNITS, Walk};
 use crate::index::epoch::Epochs;
+use crate::index::frozen::Frozen;
 use crate::index::node::{KINDS, Kind};
 use crate::index::sync::{CHUNK_UNITS_LOG2, CLAIM_UNITS, Ordering, RETIRED_BETWEEN_EPOCHS};
 use crate::index::word::NodeWord;
@@ -32,14 +34,19 @@ pub struct Heap {
     fresh: Run,
     retired: VecDeque<Retired>,
     cleared: VecDeque<Cleared>,
+    frozen: Option<Arc<Frozen>>,
     retired_in_epoch: usize,
     freed_units: u64,
 }
 
 /// A chunk as the writer sees it.
+#[derive(Default)]
 struct State {
-    busy: Box<[u64; BITMAP_WORDS]>,
+    /// None: the chunk is one of an image, and the writer has not been there.
+    busy: Option<Box<[u64; BITMAP_WORDS]>>,
     free_units: usize,
+    /// Nothing of it is in use any more, but readers of the past may still load it.
+    lost: bool,
 }
 
 /// Units `from..to` of a chunk.
@@ -78,6 +85,7 @@ impl Heap {
             fresh: Run::default(),
             retired: VecDeque::new(),
             cleared: VecDeque::new(),
+            frozen: None,
             retired_in_epoch: 0,
             freed_units: 0,
         }
@@ -92,14 +100,14 @@ impl Heap {
         }
         let reference = (run.chunk << CHUNK_UNITS_LOG2 | run.from) as u32;
         self.rovers[kind as usize].run = Run { from: run.from + units, ..run };
-        mark_live(arena, reference, units, true)?;
+        self.mark_live(arena, reference, units, true)?;
         Ok(reference)
     }
 
     /// A node that readers can no longer find; those who found it before may still read it.
     pub fn retire(&mut self, arena: &Arena, epochs: &Epochs, node: NodeWord) -> Walk<()> {
         let units = node.kind().words() / 2;
-        mark_live(arena, node.reference(), units, false)?;
+        self.mark_live(arena, node.reference(), units, false)?;
         self.retired.push_back(Retired { epoch: epochs.current(), reference: node.reference(), units: units as u32 });
         self.retired_in_epoch += 1;
         if self.retired_in_epoch >= RETIRED_BETWEEN_EPOCHS {
@@ -112,8 +120,16 @@ impl Heap {
     /// All nodes at once: readers can find none of them any more.
     pub fn retire_all(&mut self, arena: &Arena, epochs: &Epochs) {
         let mut bitmaps = Vec::with_capacity(self.chunks.len());
-        for chunk in (0..self.chunks.len()).map_while(|number| arena.resident(number)) {
+        for number in 0..self.chunks.len() {
             let mut bitmap = [0; BITMAP_WORDS];
+            let Some(chunk) = arena.resident(number) else {
+                // A reader of the past may still load it, so it keeps its number, but nothing is put there again.
+                self.chunks[number].lost = true;
+                bitmaps.push(bitmap);
+                continue;
+            };
+            self.adopt(arena, number);
+            self.before_change(arena, number);
             for (word, live) in chunk.iter().zip(bitmap.iter_mut()) {
                 *live = word.load(Ordering::Relaxed);
             }
@@ -143,7 +159,7 @@ impl Heap {
             && first.epoch < oldest
         {
             for (state, live) in self.chunks.iter_mut().zip(&first.bitmaps) {
-                for (busy, live) in state.busy.iter_mut().zip(live.iter()) {
+                for (busy, live) in state.busy.iter_mut().flat_map(|busy| busy.iter_mut()).zip(live) {
                     *busy &= !live;
                     let units = live.count_ones() as usize;
                     state.free_units += units;
@@ -161,12 +177,80 @@ impl Heap {
             + self.retired.capacity() * size_of::<Retired>()
     }
 
+    /// Mark units in their chunk's own bitmap.
+    fn mark_live(&mut self, arena: &Arena, reference: u32, units: usize, live: bool) -> Walk<()> {
+        let (number, from) = place(reference);
+        let chunk = arena.chunk(number)?;
+        self.adopt(arena, number);
+        self.before_change(arena, number);
+        for_each_mask(from, from + units, |at, mask| {
+            let word = chunk[at].load(Ordering::Relaxed);
+            chunk[at].store(if live { word | mask } else { word & !mask }, Ordering::Relaxed);
+        });
+        Ok(())
+    }
+
+    /// The writer is about to change words of a chunk.
+    #[inline]
+    pub fn before_change(&mut self, arena: &Arena, number: usize) {
+        if self.frozen.is_some() {
+            self.leave_copy(arena, number);
+        }
+    }
+
+    #[cold]
+    fn leave_copy(&mut self, arena: &Arena, number: usize) {
+        let Some(frozen) = &self.frozen else { return };
+        if frozen.has_ended() {
+            self.frozen = None;
+        } else if let Some(chunk) = arena.resident(number) {
+            frozen.before_change(number, || super::copy(chunk));
+        }
+    }
+
+    /// Begin an image: copies of chunks are left for it from now on. `None` while there is another one.
+    pub fn freeze(&mut self) -> Option<Arc<Frozen>> {
+        if self.frozen.as_ref().is_some_and(|frozen| !frozen.has_ended()) {
+            return None;
+        }
+        let blank: Vec<bool> = self.chunks.iter().map(|state| state.lost).collect();
+        let frozen = Arc::new(Frozen::new(&blank));
+        self.frozen = Some(frozen.clone());
+        Some(frozen)
+    }
+
+    /// There are `chunks` chunks of an image, not yet in memory.
+    pub fn adopt_later(&mut self, chunks: usize) {
+        self.chunks.resize_with(chunks, State::default);
+    }
+
+    /// Take over a chunk of an image, which is in memory now: what its bitmap does not name is free.
+    #[inline]
+    fn adopt(&mut self, arena: &Arena, number: usize) {
+        if let Some(State { busy: None, lost: false, .. }) = self.chunks.get(number) {
+            self.adopt_absent(arena, number);
+        }
+    }
+
+    #[cold]
+    fn adopt_absent(&mut self, arena: &Arena, number: usize) {
+        let Some(chunk) = arena.resident(number) else { return };
+        let mut busy = Box::new([0; BITMAP_WORDS]);
+        for (live, word) in busy.iter_mut().zip(chunk.iter()) {
+            *live = word.load(Ordering::Relaxed);
+        }
+        set(&mut busy[..], 0, BITMAP_UNITS, true);
+        let free_units = busy.iter().map(|word| word.count_zeros() as usize).sum();
+        self.freed_units += free_units as u64;
+        self.chunks[number] = State { busy: Some(busy), free_units, lost: false };
+    }
+
     fn next_run(&mut self, arena: &Arena, kind: Kind, units: usize) -> Walk<Run> {
         let rest = std::mem::take(&mut self.rovers[kind as usize].run);
         self.release(rest);
         let all_units = (self.chunks.len() * CHUNK_UNITS) as u64;
         loop {
-            if let Some(run) = self.search(kind, units) {
+            if let Some(run) = self.search(arena, kind, units) {
                 self.claim(run);
                 return Ok(run);
             }
@@ -180,11 +264,17 @@ impl Heap {
     }
 
     /// The next run of at least `units` free units from the kind's rover on.
-    fn search(&mut self, kind: Kind, units: usize) -> Option<Run> {
-        let rover = &mut self.rovers[kind as usize];
-        while let Some(state) = self.chunks.get(rover.chunk) {
-            if state.free_units >= units {
-                while let Some((from, to)) = next_zeros(&state.busy[..], rover.unit, claim_units(units)) {
+    fn search(&mut self, arena: &Arena, kind: Kind, units: usize) -> Option<Run> {
+        while self.rovers[kind as usize].chunk < self.chunks.len() {
+            let number = self.rovers[kind as usize].chunk;
+            if arena.resident(number).is_some() {
+                self.adopt(arena, number);
+            }
+            let (rover, state) = (&mut self.rovers[kind as usize], &self.chunks[number]);
+            if let Some(busy) = &state.busy
+                && state.free_units >= units
+            {
+                while let Some((from, to)) = next_zeros(&busy[..], rover.unit, claim_units(units)) {
                     rover.unit = to;
                     if to - from >= units {
                         let to = to - (to - from) % units;
@@ -206,7 +296,7 @@ impl Heap {
             let number = arena.grow().ok_or_else(full)?;
             let mut busy = Box::new([0; BITMAP_WORDS]);
             set(&mut busy[..], 0, BITMAP_UNITS, true);
-            self.chunks.push(State { busy, free_units: CHUNK_UNITS - BITMAP_UNITS });
+            self.chunks.push(State { busy: Some(busy), free_units: CHUNK_UNITS - BITMAP_UNITS, lost: false });
             self.fresh = Run { chunk: number, from: BITMAP_UNITS, to: CHUNK_UNITS };
             self.claim(self.fresh);
         }
@@ -218,15 +308,19 @@ impl Heap {
 
     fn claim(&mut self, run: Run) {
         let state = &mut self.chunks[run.chunk];
-        set(&mut state.busy[..], run.from, run.to, true);
-        state.free_units -= run.to - run.from;
+        if let Some(busy) = &mut state.busy {
+            set(&mut busy[..], run.from, run.to, true);
+            state.free_units = state.free_units.saturating_sub(run.to - run.from);
+        }
     }
 
     fn release(&mut self, run: Run) {
-        if run.from < run.to {
-            let state = &mut self.chunks[run.chunk];
-            set(&mut state.busy[..], run.from, run.to, false);
-            state.free_units += run.to - run.from;
+        if run.from < run.to
+            && let Some(state) = self.chunks.get_mut(run.chunk)
+            && let Some(busy) = &mut state.busy
+        {
+            set(&mut busy[..], run.from, run.to, false);
+            state.free_units = (state.free_units + run.to - run.from).min(CHUNK_UNITS);
         }
     }
 }
@@ -238,17 +332,6 @@ fn full() -> Box<Error> {
 
 fn place(reference: u32) -> (usize, usize) {
     ((reference >> CHUNK_UNITS_LOG2) as usize, reference as usize & (CHUNK_UNITS - 1))
-}
-
-/// Mark units in their chunk's own bitmap.
-fn mark_live(arena: &Arena, reference: u32, units: usize, live: bool) -> Walk<()> {
-    let (chunk, from) = place(reference);
-    let chunk = arena.chunk(chunk)?;
-    for_each_mask(from, from + units, |at, mask| {
-        let word = chunk[at].load(Ordering::Relaxed);
-        chunk[at].store(if live { word | mask } else { word & !mask }, Ordering::Relaxed);
-    });
-    Ok(())
 }
 
 fn set(bitmap: &mut [u64], from: usize, to: usize, busy: bool) {

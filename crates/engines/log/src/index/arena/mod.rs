@@ -13,6 +13,7 @@ use biombo_base::Error;
 
 pub use super::memory::Chunk;
 
+use super::image::Source;
 use super::memory;
 use super::node::Kind;
 use super::sync::{AtomicU64, AtomicUsize, CHUNK_UNITS_LOG2, Ordering};
@@ -40,11 +41,18 @@ pub type Walk<T> = Result<T, Fault>;
 pub struct Arena {
     table: memory::Table,
     chunks: AtomicUsize,
+    /// Where chunks come from that are not yet in memory.
+    source: Option<Source>,
 }
 
 impl Arena {
     pub fn new() -> Self {
-        Self { table: memory::Table::new(), chunks: AtomicUsize::new(0) }
+        Self { table: memory::Table::new(), chunks: AtomicUsize::new(0), source: None }
+    }
+
+    /// The arena of an image of `chunks` chunks.
+    pub fn over(source: Source, chunks: usize) -> Self {
+        Self { chunks: AtomicUsize::new(chunks), source: Some(source), ..Self::new() }
     }
 
     /// Chunk numbers in use.
@@ -74,9 +82,23 @@ impl Arena {
         chunk.get(at..at + node.kind().words()).ok_or_else(|| damage("a node that crosses the end of its chunk"))
     }
 
-    /// The chunk, by number.
+    /// The chunk, by number; from the image, if it was not needed before.
     pub fn chunk(&self, number: usize) -> Walk<&Chunk> {
-        self.table.get(number).ok_or_else(|| damage("a reference past the end of the memory"))
+        if let Some(chunk) = self.table.get(number) {
+            return Ok(chunk);
+        }
+        let loaded = match &self.source {
+            Some(source) => source.load(number)?,
+            None => None,
+        };
+        // Two who need the chunk at the same time read it twice, and wait for one another only while it is put in its place.
+        let words = loaded.ok_or_else(|| damage("a reference past the end of the memory"))?;
+        self.table.get_or_fill(number, |chunk| {
+            for (to, word) in chunk.iter().zip(words) {
+                to.store(word, Ordering::Relaxed);
+            }
+            Ok(())
+        })
     }
 
     /// The chunk, if it is in memory.
@@ -129,6 +151,11 @@ impl Arena {
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes()
     }
+}
+
+/// What a chunk holds.
+pub fn copy(chunk: &Chunk) -> Vec<u64> {
+    chunk.iter().map(|word| word.load(Ordering::Relaxed)).collect()
 }
 
 /// The fault of a tree that is not one.

@@ -91,7 +91,7 @@ impl<'a> NodeMut<'a> {
         match self.kind {
             Kind::Fork => false,
             Kind::N256 => {
-                self.store(0, head + (1 << 24));
+                self.store(0, head.wrapping_add(1 << 24));
                 self.words[2 + byte as usize].store(child.0, order::publish());
                 true
             }
@@ -101,11 +101,11 @@ impl<'a> NodeMut<'a> {
                 let number = (table >> (byte % 8 * 8) & 0xff) as usize;
                 let used = (head & 0xffff) as usize;
                 if number != 0 {
-                    self.store(0, head + (1 << 24));
+                    self.store(0, head.wrapping_add(1 << 24));
                     self.words[slots + number - 1].store(child.0, order::publish());
                 } else if used < self.kind.capacity() {
                     self.store(slots + used, child.0);
-                    self.store(0, head + (1 << 24) + 1);
+                    self.store(0, head.wrapping_add((1 << 24) + 1));
                     let entry = (used as u64 + 1) << (byte % 8 * 8);
                     self.words[at].store(table | entry, order::publish());
                 } else {
@@ -119,7 +119,7 @@ impl<'a> NodeMut<'a> {
                     return true;
                 }
                 let count = (head & 0xff) as usize;
-                if count == self.kind.capacity() {
+                if count >= self.kind.capacity() {
                     return false;
                 }
                 self.store(slots + count, child.0);
@@ -154,7 +154,7 @@ impl<'a> NodeMut<'a> {
             return false;
         }
         if self.kind >= Kind::X80 {
-            self.store(0, head - (1 << 24));
+            self.store(0, head.wrapping_sub(1 << 24));
         }
         self.words[at].store(Word::EMPTY.0, order::publish());
         true
