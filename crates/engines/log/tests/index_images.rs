@@ -79,6 +79,7 @@ fn change(index: &Index, log: &Log, model: &mut Model, random: &mut Random, chan
 
 fn check(index: &Index, log: &Log, model: &Model) {
     assert_eq!(index.len(), model.len());
+    index.verify().expect("whole");
     let pin = index.pin();
     for (key, leaf) in model.iter().step_by(7) {
         assert_eq!(pin.get(key).expect("whole"), Some(*leaf));
@@ -106,6 +107,10 @@ fn an_image_is_the_index_at_the_freeze_while_the_writer_goes_on() {
         let written = std::thread::scope(|scope| {
             let (log, index, mut order) = (&log, &index, Random(round));
             let checkpointer = scope.spawn(move || write(image, &mut order, std::thread::yield_now));
+            if round == 4 {
+                index.writer().clear();
+                model.clear();
+            }
             change(index, log, &mut model, &mut random, 15_000);
             checkpointer.join().expect("no panic")
         });
@@ -144,7 +149,11 @@ fn an_index_from_an_image_is_written_before_it_is_all_there() {
     model.clear();
     change(&index, &log, &mut model, &mut random, 3_000);
     let (header, chunks) = write(index.freeze().expect("the first"), &mut random, || ());
-    check(&load(&header, chunks), &log, &model);
+    let index = load(&header, chunks);
+    check(&index, &log, &model);
+    // Every chunk of it, also those that only a clear has left.
+    write(index.freeze().expect("the first"), &mut random, || ());
+    index.verify().expect("whole");
 }
 
 #[test]
@@ -248,6 +257,7 @@ fn a_damaged_image_with_right_checksums_is_survived() {
         }
         let image = index.freeze().expect("the first");
         let _ = write(image, &mut random, || ());
+        let _ = index.verify();
         index.writer().clear();
     }
 }

@@ -93,6 +93,7 @@ impl Subject {
 
     fn check_all(&self) {
         assert_eq!(self.index.len(), self.model.len());
+        self.index.verify().expect("whole");
         let pin = self.index.pin();
         let expected: Vec<Leaf> = self.model.values().copied().collect();
         let mut cursor = pin.cursor(&self.log);

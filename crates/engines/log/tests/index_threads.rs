@@ -127,6 +127,7 @@ fn what_is_there_all_the_time_is_always_found_once_and_in_order() {
             }
             drop(stopper);
         });
+        index.verify().expect("whole");
         assert!(rounds.into_inner() > 4, "{}: the readers did not get to work", shape.name);
     }
 }

@@ -31,6 +31,7 @@ mod memory;
 mod node;
 mod sync;
 mod tree;
+mod verify;
 mod walk;
 mod word;
 mod write;
