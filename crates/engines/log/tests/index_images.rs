@@ -157,6 +157,16 @@ fn an_index_from_an_image_is_written_before_it_is_all_there() {
 }
 
 #[test]
+fn the_header_of_an_empty_index_is_as_the_format_page_says() {
+    let index = Index::new();
+    let header = index.freeze().expect("the first").finish().expect("no chunks").encode();
+    let mut expected = b"BIOMBOIX\x01\0\0\0\x0e\0\0\0".to_vec();
+    expected.resize(40, 0);
+    assert_eq!((&header[..40], header.len()), (&expected[..], 44));
+    check(&load(&header, Vec::new()), &Log::default(), &Model::new());
+}
+
+#[test]
 fn an_image_that_is_dropped_lets_the_next_one_be_made() {
     let mut random = Random(13);
     let (index, log, mut model) = (Index::new(), Log::default(), Model::new());
