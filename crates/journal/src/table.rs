@@ -60,7 +60,8 @@ impl Segment {
         self.data.slice(0, self.data.committed()).unwrap_or_default()
     }
 
-    fn verified(&self, offset: u32) -> Option<&[u8]> {
+    /// The record whose header is at `offset`, if its checksum holds.
+    pub fn verified(&self, offset: u32) -> Option<&[u8]> {
         let (record, crc) = record_at(self.written(), offset as usize)?;
         (record_crc(self.seed, record.len() as u32, &[record]) == crc).then_some(record)
     }

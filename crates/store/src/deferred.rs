@@ -54,7 +54,10 @@ struct Generation {
 impl Deferred {
     /// Whether writes over such an engine gain by being deferred, and are as safe.
     pub(crate) fn suits(capabilities: &Capabilities) -> bool {
-        capabilities.persistent && capabilities.atomic_batches && !capabilities.sync_apart
+        capabilities.persistent
+            && capabilities.atomic_batches
+            && capabilities.costly_transactions
+            && !capabilities.sync_apart
     }
 
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {

@@ -1,0 +1,289 @@
+//! Snapshots, and cursors over them.
+//!
+//! A cursor gathers positions in groups, pinned for each group only, and holds the segments of a group: what it stands on stays
+//! readable whatever is cleaned meanwhile, and nothing else is kept.
+//!
+//! Invariants:
+//!
+//! 1. A group has, in order, the records that the snapshot sees between its first and its last key, none left out.
+//! 2. Versions that the index has forgotten come from [`Versions`](crate::versions::Versions), looked at after the index.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use biombo_base::Result;
+use biombo_engine::{Cursor, Snapshot, Value};
+use biombo_journal::{Position, Segment};
+
+use crate::engine::{LogEngine, foreign, position};
+use crate::index::Leaf;
+use crate::record::Record;
+
+const GROUP_MIN: usize = 16;
+const GROUP_MAX: usize = 256;
+
+/// One point in the history of the engine.
+pub(crate) struct View {
+    engine: Arc<LogEngine>,
+    seq: u64,
+}
+
+impl View {
+    pub(crate) fn open(engine: Arc<LogEngine>) -> Arc<Self> {
+        let seq = {
+            let mut live = engine.lock_snapshots();
+            let seq = engine.visible();
+            live.enter(seq);
+            seq
+        };
+        Arc::new(Self { engine, seq })
+    }
+
+    pub(crate) fn cursor(self: Arc<Self>) -> GroupCursor {
+        GroupCursor {
+            view: self,
+            group: Vec::new(),
+            held: Vec::new(),
+            at: None,
+            way: Way::Forward,
+            more: false,
+            group_max: GROUP_MIN,
+            leaves: Vec::new(),
+        }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        let mut live = self.engine.lock_snapshots();
+        live.leave(self.seq);
+        self.engine.versions.purge(&live);
+    }
+}
+
+impl Snapshot for View {
+    fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
+        self.engine.capabilities.check_key(key)?;
+        let guard = self.engine.reader.pin();
+        match self.engine.find_at(&guard, key, self.seq)? {
+            Some((at, record)) => self.engine.hold(&guard, at, &record).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn cursor(self: Arc<Self>) -> Result<Box<dyn Cursor>> {
+        Ok(Box::new(View::cursor(self)))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Backward,
+}
+
+/// A cursor over a [`View`].
+pub(crate) struct GroupCursor {
+    view: Arc<View>,
+    /// In the direction of `way`.
+    group: Vec<Position>,
+    held: Vec<Arc<Segment>>,
+    /// Where in the group; `None`: at no key.
+    at: Option<usize>,
+    way: Way,
+    /// Whether keys may follow the group.
+    more: bool,
+    group_max: usize,
+    leaves: Vec<Leaf>,
+}
+
+impl GroupCursor {
+    /// Gather the first group of a range, in a direction, and stand at its first key.
+    fn start(&mut self, from: Bound<&[u8]>, way: Way, group_max: usize) -> Result<()> {
+        self.at = None;
+        self.way = way;
+        self.group_max = group_max;
+        self.gather(from)?;
+        self.stand(0)
+    }
+
+    /// Stand at a place of the group, whose record is verified.
+    fn stand(&mut self, at: usize) -> Result<()> {
+        self.at = None;
+        let Some(position) = self.group.get(at) else { return Ok(()) };
+        let guard = self.view.engine.reader.pin();
+        // The segment is held: its table entry may be gone, its bytes are not.
+        match self.segment(*position) {
+            Some(segment) if segment.verified(position.offset()).is_some() => {
+                self.at = Some(at);
+                Ok(())
+            }
+            _ => Err(self.view.engine.read(&guard, *position).err().unwrap_or_else(|| foreign(*position))),
+        }
+    }
+
+    fn segment(&self, at: Position) -> Option<&Arc<Segment>> {
+        self.held.iter().find(|segment| segment.number() == at.segment())
+    }
+
+    fn record(&self) -> Option<Record<'_>> {
+        let at = *self.group.get(self.at?)?;
+        self.segment(at)?.get(at.offset()).and_then(Record::parse)
+    }
+
+    fn step(&mut self, way: Way) -> Result<()> {
+        let Some(at) = self.at else { return Ok(()) };
+        if way == self.way && at + 1 < self.group.len() {
+            return self.stand(at + 1);
+        }
+        if way != self.way && at > 0 {
+            return self.stand(at - 1);
+        }
+        if way == self.way && !self.more {
+            self.at = None;
+            return Ok(());
+        }
+        let key = self.record().map(|record| record.key.to_vec()).unwrap_or_default();
+        let group_max = if way == self.way { (self.group_max * 2).min(GROUP_MAX) } else { GROUP_MIN };
+        self.start(Bound::Excluded(&key), way, group_max)
+    }
+
+    /// Fill the group from `from` on, in the direction of `way`.
+    fn gather(&mut self, from: Bound<&[u8]>) -> Result<()> {
+        self.group.clear();
+        self.held.clear();
+        let mut from: Bound<Vec<u8>> = from.map(<[u8]>::to_vec);
+        loop {
+            let last = self.gather_from(from.as_ref().map(Vec::as_slice))?;
+            match last {
+                Some(last) if self.group.is_empty() => from = Bound::Excluded(last),
+                last => {
+                    self.more = last.is_some();
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// One round; returns the last key that it has come to, if there are more behind it.
+    fn gather_from(&mut self, from: Bound<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let engine = Arc::clone(&self.view.engine);
+        let guard = engine.reader.pin();
+        let keys = engine.keys(&guard);
+        self.leaves.clear();
+        {
+            let pin = engine.index.pin();
+            let mut cursor = pin.cursor(keys);
+            let first = match (self.way, from) {
+                (Way::Forward, Bound::Unbounded) => cursor.first(),
+                (Way::Forward, Bound::Included(key)) => cursor.seek(key),
+                (Way::Forward, Bound::Excluded(key)) => cursor.seek_after(key),
+                (Way::Backward, Bound::Unbounded) => cursor.last(),
+                (Way::Backward, Bound::Included(key) | Bound::Excluded(key)) => cursor.seek_before(key),
+            }?;
+            if let Some(first) = first {
+                self.leaves.push(first);
+                match self.way {
+                    Way::Forward => cursor.next_n(self.group_max - 1, &mut self.leaves)?,
+                    Way::Backward => cursor.prev_n(self.group_max - 1, &mut self.leaves)?,
+                };
+            }
+        }
+        for leaf in &self.leaves {
+            engine.reader.prefetch(&guard, position(*leaf), 64);
+        }
+        let whole = self.leaves.len() < self.group_max;
+        let last = match self.leaves.last() {
+            Some(leaf) if !whole => Some(engine.peek(&guard, position(*leaf))?.key.to_vec()),
+            _ => None,
+        };
+        let mut is_plain = true;
+        for leaf in &self.leaves {
+            is_plain &= engine.peek(&guard, position(*leaf))?.seq <= self.view.seq;
+        }
+        if is_plain && engine.versions.is_empty() {
+            self.group.extend(self.leaves.iter().map(|leaf| position(*leaf)));
+        } else {
+            self.merge(&engine, &guard, from, last.as_deref())?;
+        }
+        for at in &self.group {
+            if !self.held.iter().any(|segment| segment.number() == at.segment()) {
+                self.held.push(engine.reader.hold(&guard, *at).ok_or_else(|| foreign(*at))?);
+            }
+        }
+        Ok(last)
+    }
+
+    /// The group out of the leaves and of what the index has forgotten, up to the key `last`.
+    fn merge(
+        &mut self,
+        engine: &LogEngine,
+        guard: &biombo_base::published::Guard,
+        from: Bound<&[u8]>,
+        last: Option<&[u8]>,
+    ) -> Result<()> {
+        let mut merged: BTreeMap<Vec<u8>, Position> = BTreeMap::new();
+        for leaf in &self.leaves {
+            let record = engine.peek(guard, position(*leaf))?;
+            if record.seq <= self.view.seq {
+                merged.insert(record.key.to_vec(), position(*leaf));
+            }
+        }
+        let end = last.map_or(Bound::Unbounded, Bound::Included);
+        let range = match self.way {
+            Way::Forward => (from, end),
+            Way::Backward => (end, exclusive(from)),
+        };
+        engine.versions.range(range, self.view.seq, |key, at| {
+            merged.entry(key.to_vec()).or_insert(at);
+        });
+        match self.way {
+            Way::Forward => self.group.extend(merged.into_values()),
+            Way::Backward => self.group.extend(merged.into_values().rev()),
+        }
+        Ok(())
+    }
+}
+
+/// The end of a range that goes backward from it.
+fn exclusive(from: Bound<&[u8]>) -> Bound<&[u8]> {
+    match from {
+        Bound::Included(key) | Bound::Excluded(key) => Bound::Excluded(key),
+        Bound::Unbounded => Bound::Unbounded,
+    }
+}
+
+impl Cursor for GroupCursor {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.start(Bound::Included(key), Way::Forward, GROUP_MIN)
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.start(Bound::Excluded(key), Way::Backward, GROUP_MIN)
+    }
+
+    fn first(&mut self) -> Result<()> {
+        self.start(Bound::Unbounded, Way::Forward, GROUP_MIN)
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.start(Bound::Unbounded, Way::Backward, GROUP_MIN)
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.step(Way::Forward)
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.step(Way::Backward)
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.record().map(|record| record.key)
+    }
+
+    fn value(&self) -> Option<&[u8]> {
+        self.record().map(|record| record.value)
+    }
+}

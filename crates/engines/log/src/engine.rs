@@ -1,0 +1,146 @@
+//! One instance of the engine: a log, an index over it, and what live snapshots need beside the index.
+//!
+//! Invariants:
+//!
+//! 1. One writer at a time (`writer`): it appends to the log, then changes the index. The log's order is the order of the
+//!    engine's history; `seq` numbers it.
+//! 2. The index leads from each key to its newest record. It is changed under `snapshots`, so that a snapshot, which is taken
+//!    under it too, is one point in the history.
+//! 3. Readers take no lock: they pin the log, then the index, and what they find stays readable while they are pinned. A batch
+//!    of several operations makes `changing` odd while the index has only some of them; a reader that meets that reads again.
+//! 4. Every record is verified when its value is given out.
+//!
+//! Crash argument: the log's. What `apply` acknowledged is in the log, whole batches or nothing; the index is rebuilt from it.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use biombo_base::io::Io;
+use biombo_base::published::Guard;
+use biombo_base::{Error, ErrorKind, Result};
+use biombo_engine::Capabilities;
+use biombo_journal::{Log, LogReader, Position};
+
+use crate::accounts::Accounts;
+use crate::index::{Index, Keys, Leaf};
+use crate::record::Record;
+use crate::versions::{Live, Versions};
+
+/// One open instance.
+pub struct LogEngine {
+    pub(crate) me: Weak<LogEngine>,
+    pub(crate) io: Arc<dyn Io>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) options: Vec<(String, String)>,
+    pub(crate) dir: PathBuf,
+    // The log is dropped before the thread that syncs its sealed segments is waited for.
+    pub(crate) writer: Mutex<Writer>,
+    pub(crate) _flushing: Option<Flushing>,
+    pub(crate) reader: LogReader,
+    pub(crate) index: Index,
+    pub(crate) versions: Versions,
+    pub(crate) snapshots: Mutex<Live>,
+    /// The number of the newest record that the index leads to.
+    pub(crate) visible: AtomicU64,
+    /// Odd while a batch of several operations is on its way into the index.
+    pub(crate) changing: AtomicU64,
+    /// The size of the last value appended: how much of a record to ask memory for ahead.
+    pub(crate) typical_bytes: AtomicU64,
+}
+
+/// What belongs to the writer alone.
+pub(crate) struct Writer {
+    pub log: Log,
+    /// The number of the last record.
+    pub seq: u64,
+    pub accounts: Accounts,
+    /// Scratch: where the records of an append went.
+    pub at: Vec<Position>,
+}
+
+/// The thread that syncs sealed segments.
+pub(crate) struct Flushing(pub Option<JoinHandle<()>>);
+
+impl Drop for Flushing {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            // Its failures have poisoned the log.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl LogEngine {
+    pub(crate) fn lock_writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lock_snapshots(&self) -> MutexGuard<'_, Live> {
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn visible(&self) -> u64 {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    /// The keys that the index asks for.
+    pub(crate) fn keys<'g>(&'g self, guard: &'g Guard) -> LogKeys<'g> {
+        LogKeys { reader: &self.reader, guard }
+    }
+
+    /// The record at `at`, unverified. The index led there, so that something else in its place is damage.
+    #[inline]
+    pub(crate) fn peek<'g>(&self, guard: &'g Guard, at: Position) -> Result<Record<'g>> {
+        peek(&self.reader, guard, at)
+    }
+
+    /// The record at `at`, verified.
+    #[inline]
+    pub(crate) fn read<'g>(&self, guard: &'g Guard, at: Position) -> Result<Record<'g>> {
+        let bytes = self.reader.read_verified(guard, at)?;
+        Record::parse(bytes).ok_or_else(|| foreign(at))
+    }
+}
+
+#[inline]
+pub(crate) fn peek<'g>(reader: &LogReader, guard: &'g Guard, at: Position) -> Result<Record<'g>> {
+    reader.get(guard, at).and_then(Record::parse).ok_or_else(|| foreign(at))
+}
+
+/// The position that a leaf stands for.
+#[inline]
+pub(crate) fn position(leaf: Leaf) -> Position {
+    Position::unpack(leaf.get()).expect("invariant: leaves have as many bits as positions")
+}
+
+/// The leaf that stands for a position.
+#[inline]
+pub(crate) fn leaf(at: Position) -> Leaf {
+    Leaf::new(at.pack()).expect("invariant: leaves have as many bits as positions")
+}
+
+#[cold]
+pub(crate) fn foreign(at: Position) -> Error {
+    Error::new(ErrorKind::Corruption, format!("there is no record of this engine at {at} (segment:offset) of its log"))
+}
+
+/// The log as the index sees it: keys by their leaves.
+#[derive(Clone, Copy)]
+pub(crate) struct LogKeys<'g> {
+    pub reader: &'g LogReader,
+    pub guard: &'g Guard,
+}
+
+impl Keys for LogKeys<'_> {
+    #[inline]
+    fn with_key<R>(&self, leaf: Leaf, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        Ok(f(peek(self.reader, self.guard, position(leaf))?.key))
+    }
+
+    #[inline]
+    fn prefetch(&self, leaf: Leaf) {
+        self.reader.prefetch(self.guard, position(leaf), 64);
+    }
+}

@@ -1,0 +1,210 @@
+//! The engine behind the contract: opening it, and what it answers.
+
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use biombo_base::io::{Io, RealIo};
+use biombo_base::{Error, ErrorKind, Result};
+use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use biombo_engine::{
+    Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Op, OpenOptions, Snapshot, Stats, Value,
+};
+use biombo_journal::{Log, LogOptions, Lsn, Position};
+
+use crate::cursor::View;
+use crate::engine::{Flushing, LogEngine, Writer};
+use crate::recover::{Recovered, check_home};
+use crate::versions::{Live, Versions};
+
+/// The engine's one name.
+pub const NAME: &str = "log";
+
+/// The log's directory within that of the instance.
+const LOG_DIR: &str = "log";
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+/// The entry for the registry.
+pub fn kind() -> EngineKind {
+    EngineKind {
+        name: NAME,
+        summary: "Biombo's own: an append-only log is the data, an index in memory finds it; writes cost a copy",
+        version: || env!("CARGO_PKG_VERSION").to_owned(),
+        capabilities,
+        open: Arc::new(|options| Ok(open(RealIo::shared(), options, true)?)),
+    }
+}
+
+fn capabilities() -> Capabilities {
+    Capabilities {
+        ordered: true,
+        snapshots: true,
+        atomic_batches: true,
+        survives_kill: Some(Durability::Os),
+        survives_power_cut: Some(Durability::Os),
+        // A sync is that of the write: callers who wait together gain by writing together.
+        sync_apart: false,
+        costly_transactions: false,
+        checkpoints: true,
+        persistent: true,
+        key_bytes_max: KEY_BYTES_MAX,
+        value_bytes_max: VALUE_BYTES_MAX,
+    }
+}
+
+/// Open or create an instance on a file system. With `threads`, one of its own syncs sealed segments in the background; without,
+/// the writer does it (a simulated disk needs a history that follows from its seed alone).
+///
+/// # Errors
+/// `Busy` while another instance has the directory, `Invalid` when it holds something else, `Corruption` when what was
+/// durable is damaged, `Unsupported` when a newer version wrote it.
+pub fn open(io: Arc<dyn Io>, options: &OpenOptions, threads: bool) -> Result<Arc<LogEngine>> {
+    check_home(&*io, &options.dir, LOG_DIR)?;
+    let log_options = LogOptions { segment_bytes: SEGMENT_BYTES, ..LogOptions::default() };
+    let mut places: Vec<Position> = Vec::new();
+    let mut replay = |at: Position, _: Lsn, _: &[u8]| {
+        places.push(at);
+        Ok(())
+    };
+    let (log, reader) = Log::open(Arc::clone(&io), &options.dir.join(LOG_DIR), log_options.clone(), &mut replay)?;
+    let mut recovered = Recovered::new();
+    recovered.take_up(&reader, &places)?;
+    let (index, accounts, seq) = recovered.finish();
+    let flushing = threads.then(|| {
+        let flusher = log.flusher();
+        let run = move || drop(flusher.run());
+        std::thread::Builder::new().name("biombo-log-sync".to_owned()).spawn(run)
+    });
+    let flushing = flushing.transpose().map_err(|e| Error::io("start the thread that syncs segments", e))?;
+    let described = [
+        ("segment_bytes", log_options.segment_bytes.to_string()),
+        ("recycle_segments_max", log_options.recycle_segments_max.to_string()),
+        ("unsynced_segments_max", log_options.unsynced_segments_max.to_string()),
+        ("os", "copied into a mapped segment".to_owned()),
+        ("sync", "O_DIRECT|O_DSYNC".to_owned()),
+        ("io", "mmap".to_owned()),
+        ("checksums", "CRC-32C of each record, verified on every read".to_owned()),
+        ("index", "adaptive radix tree in memory".to_owned()),
+    ];
+    Ok(Arc::new_cyclic(|me| LogEngine {
+        me: me.clone(),
+        io,
+        capabilities: capabilities(),
+        options: described.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        dir: options.dir.clone(),
+        writer: Mutex::new(Writer { log, seq, accounts, at: Vec::new() }),
+        _flushing: flushing.map(|thread| Flushing(Some(thread))),
+        reader,
+        index,
+        versions: Versions::default(),
+        snapshots: Mutex::new(Live::default()),
+        visible: AtomicU64::new(seq),
+        changing: AtomicU64::new(0),
+        typical_bytes: AtomicU64::new(0),
+    }))
+}
+
+impl Engine for LogEngine {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
+        self.capabilities.check_key(key)?;
+        self.find(key, |guard, found| found.map(|(at, record)| self.hold(guard, at, &record)).transpose())?
+    }
+
+    #[inline]
+    fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        into.clear();
+        self.capabilities.check_key(key)?;
+        self.find(key, |_, found| {
+            into.clear();
+            match found {
+                Some((_, record)) => {
+                    into.extend_from_slice(record.value);
+                    true
+                }
+                None => false,
+            }
+        })
+    }
+
+    fn contains(&self, key: &[u8]) -> Result<bool> {
+        self.capabilities.check_key(key)?;
+        self.find(key, |_, found| found.is_some())
+    }
+
+    fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        for op in ops {
+            self.capabilities.check(op)?;
+        }
+        self.write(ops, durability)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.lock_writer().log.sync()
+    }
+
+    fn snapshot(self: Arc<Self>) -> Result<Arc<dyn Snapshot>> {
+        Ok(View::open(self))
+    }
+
+    fn cursor(self: Arc<Self>) -> Result<Box<dyn Cursor>> {
+        Ok(Box::new(View::open(self).cursor()))
+    }
+
+    fn checkpoint(&self, dest: &Path) -> Result<()> {
+        self.copy_to(dest)
+    }
+
+    fn compact(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn stats(&self) -> Result<Stats> {
+        let writer = self.lock_writer();
+        let log = writer.log.stats();
+        Ok(Stats {
+            keys: Some(self.index.len() as u64),
+            logical_bytes: Some(writer.accounts.logical_bytes()),
+            physical_bytes: Some(log.file_bytes),
+            written_bytes: Some(log.written_bytes),
+            options: self.options.clone(),
+            ..Stats::default()
+        })
+    }
+
+    fn verify(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
+        let (mut keys, mut leaves) = (0, Vec::new());
+        let mut from: Option<Vec<u8>> = None;
+        loop {
+            leaves.clear();
+            let guard = self.reader.pin();
+            {
+                let pin = self.index.pin();
+                let mut cursor = pin.cursor(self.keys(&guard));
+                let first = match &from {
+                    None => cursor.first()?,
+                    Some(key) => cursor.seek_after(key)?,
+                };
+                let Some(first) = first else { return Ok(keys) };
+                leaves.push(first);
+                cursor.next_n(255, &mut leaves)?;
+            }
+            for leaf in &leaves {
+                let at = crate::engine::position(*leaf);
+                match self.read(&guard, at) {
+                    Ok(_) => keys += 1,
+                    Err(error) if error.kind() == ErrorKind::Corruption => report(Damage {
+                        file: self.dir.join(LOG_DIR),
+                        offset: u64::from(at.offset()),
+                        what: error.message().to_owned(),
+                    }),
+                    Err(error) => return Err(error),
+                }
+                from = Some(self.peek(&guard, at)?.key.to_vec());
+            }
+        }
+    }
+}

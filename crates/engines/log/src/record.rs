@@ -1,0 +1,117 @@
+//! What the engine puts into a record of the log. `docs/format/log.md` draws it.
+//!
+//! The journal checks the bytes (length and CRC-32C stand in its own header); here is what they mean. A record that passed its
+//! checksum and cannot be parsed was written by something else: it is `None` here, `Corruption` for who knows the file.
+
+use biombo_engine::Op;
+
+/// Size of the header in front of key and value.
+pub const HEADER_BYTES: usize = 16;
+
+/// What a record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The key has this value.
+    Put,
+    /// The key is gone.
+    Delete,
+    /// All keys from `key` (included) up to `value` (excluded) are gone.
+    DeleteRange,
+    /// All keys from `key` (included) on are gone.
+    DeleteFrom,
+}
+
+/// A record of the engine, as it lies in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// What it says.
+    pub kind: Kind,
+    /// Its number in the history of the engine; it keeps it when it is moved.
+    pub seq: u64,
+    /// The key, or where a range begins.
+    pub key: &'a [u8],
+    /// The value, or where a range ends.
+    pub value: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The record that does `op`.
+    pub fn of(op: &Op<'a>, seq: u64) -> Self {
+        match *op {
+            Op::Put { key, value } => Self { kind: Kind::Put, seq, key, value },
+            Op::Delete { key } => Self { kind: Kind::Delete, seq, key, value: &[] },
+            Op::DeleteRange { from, to: Some(to) } => Self { kind: Kind::DeleteRange, seq, key: from, value: to },
+            Op::DeleteRange { from, to: None } => Self { kind: Kind::DeleteFrom, seq, key: from, value: &[] },
+        }
+    }
+
+    /// The header that goes before key and value.
+    #[inline]
+    pub fn header(&self) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        header[0] = match self.kind {
+            Kind::Put => 1,
+            Kind::Delete => 2,
+            Kind::DeleteRange => 3,
+            Kind::DeleteFrom => 4,
+        };
+        header[4..8].copy_from_slice(&(self.key.len() as u32).to_le_bytes());
+        header[8..].copy_from_slice(&self.seq.to_le_bytes());
+        header
+    }
+
+    /// The record in `bytes`; `None` when they are none.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        let kind = match header[..4] {
+            [1, 0, 0, 0] => Kind::Put,
+            [2, 0, 0, 0] => Kind::Delete,
+            [3, 0, 0, 0] => Kind::DeleteRange,
+            [4, 0, 0, 0] => Kind::DeleteFrom,
+            _ => return None,
+        };
+        let (key_len, seq) = header[4..].split_first_chunk::<4>()?;
+        let (key, value) = rest.split_at_checked(u32::from_le_bytes(*key_len) as usize)?;
+        Some(Self { kind, seq: u64::from_le_bytes(seq.try_into().ok()?), key, value })
+    }
+
+    /// Bytes of key and value.
+    pub fn logical_bytes(&self) -> u64 {
+        (self.key.len() + self.value.len()) as u64
+    }
+
+    /// Bytes that it takes in a segment, the journal's record header and padding included.
+    pub fn stored_bytes(&self) -> u64 {
+        biombo_journal::format::record_bytes(HEADER_BYTES + self.key.len() + self.value.len()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn records_come_back_and_their_cut_headers_are_refused(kind in 0..4u8, seq: u64, key: Vec<u8>, value: Vec<u8>) {
+            let op = match kind {
+                0 => Op::Put { key: &key, value: &value },
+                1 => Op::Delete { key: &key },
+                2 => Op::DeleteRange { from: &key, to: Some(&value) },
+                _ => Op::DeleteRange { from: &key, to: None },
+            };
+            let record = Record::of(&op, seq);
+            let bytes = [&record.header()[..], record.key, record.value].concat();
+            prop_assert_eq!(Record::parse(&bytes), Some(record));
+            for cut in 0..HEADER_BYTES + key.len() {
+                prop_assert_eq!(Record::parse(&bytes[..cut]), None);
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            let _ = Record::parse(&bytes);
+        }
+    }
+}

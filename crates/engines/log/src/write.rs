@@ -1,0 +1,184 @@
+//! Writing: append, then publish.
+//!
+//! 1. All operations of a call are one frame of the log: it survives whole or not at all.
+//! 2. A version that a live snapshot needs is kept before the index forgets it.
+//! 3. The index is changed after the append returned, so after the records are as durable as asked.
+
+use std::sync::atomic::{Ordering, fence};
+
+use biombo_base::Result;
+use biombo_base::published::Guard;
+use biombo_engine::{Durability, Op};
+use biombo_journal::{Durability as LogDurability, Parts, Position};
+
+use crate::engine::{LogEngine, Writer, leaf, position};
+use crate::index::{Pin, Writer as IndexWriter};
+use crate::record::{HEADER_BYTES, Kind, Record};
+use crate::versions::{Live, Old};
+
+/// Keys of a range that are gathered at once before they are removed.
+const RANGE_KEYS: usize = 256;
+
+impl LogEngine {
+    /// Apply checked operations.
+    pub(crate) fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        let level = if durability == Durability::Sync { LogDurability::Sync } else { LogDurability::Os };
+        let mut writer = self.lock_writer();
+        let writer = &mut *writer;
+        match ops {
+            [] => {
+                if level == LogDurability::Sync {
+                    writer.log.sync()?;
+                }
+                Ok(())
+            }
+            [op @ (Op::Put { .. } | Op::Delete { .. })] => {
+                let record = Record::of(op, writer.seq + 1);
+                writer.at.clear();
+                writer.log.append(&[&[&record.header(), record.key, record.value]], level, &mut writer.at)?;
+                writer.seq += 1;
+                let guard = self.reader.pin();
+                let live = self.lock_snapshots();
+                let mut index = self.index.writer();
+                self.publish(
+                    &record,
+                    writer.at[0],
+                    &mut Publishing { guard: &guard, live: &live, index: &mut index, writer },
+                )?;
+                self.visible.store(record.seq, Ordering::Release);
+                self.typical_bytes.store(record.value.len() as u64, Ordering::Relaxed);
+                Ok(())
+            }
+            ops => self.write_many(ops, level, writer),
+        }
+    }
+
+    fn write_many(&self, ops: &[Op<'_>], level: LogDurability, writer: &mut Writer) -> Result<()> {
+        let records: Vec<_> = (writer.seq + 1..).zip(ops).map(|(seq, op)| Record::of(op, seq)).collect();
+        let headers: Vec<[u8; HEADER_BYTES]> = records.iter().map(Record::header).collect();
+        let parts: Vec<[&[u8]; 3]> =
+            records.iter().zip(&headers).map(|(record, header)| [&header[..], record.key, record.value]).collect();
+        let parts: Vec<Parts<'_>> = parts.iter().map(|parts| &parts[..]).collect();
+        let mut at = std::mem::take(&mut writer.at);
+        at.clear();
+        let appended = writer.log.append(&parts, level, &mut at);
+        if appended.is_ok() {
+            writer.seq += records.len() as u64;
+        }
+        let published = appended.and_then(|_| {
+            let guard = self.reader.pin();
+            let live = self.lock_snapshots();
+            let mut index = self.index.writer();
+            self.changing.fetch_add(1, Ordering::AcqRel);
+            fence(Ordering::Release);
+            let mut publishing = Publishing { guard: &guard, live: &live, index: &mut index, writer };
+            let published =
+                records.iter().zip(&at).try_for_each(|(record, at)| self.publish(record, *at, &mut publishing));
+            self.visible.store(publishing.writer.seq, Ordering::Release);
+            self.changing.fetch_add(1, Ordering::AcqRel);
+            published
+        });
+        writer.at = at;
+        published
+    }
+
+    /// Let the index lead to a record, or away from what it deletes.
+    fn publish(&self, record: &Record<'_>, at: Position, publishing: &mut Publishing<'_, '_>) -> Result<()> {
+        let Publishing { guard, live, index, writer } = publishing;
+        writer.accounts.add(at.segment(), record.stored_bytes());
+        match record.kind {
+            Kind::Put => {
+                if !live.is_empty() {
+                    self.keep(record.key, record.seq, guard, live)?;
+                }
+                let old = index.insert(record.key, leaf(at), &self.keys(guard))?;
+                let old = old.map(|old| self.supersede(position(old), guard, writer)).transpose()?;
+                writer.accounts.logical(record.logical_bytes(), old.unwrap_or(0));
+            }
+            Kind::Delete => self.remove(record.key, record.seq, publishing)?,
+            Kind::DeleteRange => self.remove_range(record.key, Some(record.value), record.seq, publishing)?,
+            Kind::DeleteFrom => self.remove_range(record.key, None, record.seq, publishing)?,
+        }
+        Ok(())
+    }
+
+    /// Keep the present version of `key` if a live snapshot needs it.
+    fn keep(&self, key: &[u8], until: u64, guard: &Guard, live: &Live) -> Result<()> {
+        let Some(at) = self.index.pin().get(key)?.map(position) else { return Ok(()) };
+        let old = self.peek(guard, at)?;
+        if old.key == key && live.need(old.seq, until) {
+            self.versions.keep(key, Old { seq: old.seq, until, at });
+        }
+        Ok(())
+    }
+
+    /// The index leads no longer to `at`; returns the bytes of its key and value.
+    fn supersede(&self, at: Position, guard: &Guard, writer: &mut Writer) -> Result<u64> {
+        let old = self.peek(guard, at)?;
+        writer.accounts.remove(at.segment(), old.stored_bytes());
+        Ok(old.logical_bytes())
+    }
+
+    fn remove(&self, key: &[u8], seq: u64, publishing: &mut Publishing<'_, '_>) -> Result<()> {
+        let Publishing { guard, live, index, writer } = publishing;
+        if !live.is_empty() {
+            self.keep(key, seq, guard, live)?;
+        }
+        if let Some(old) = index.remove(key, &self.keys(guard))? {
+            let less = self.supersede(position(old), guard, writer)?;
+            writer.accounts.logical(0, less);
+        }
+        Ok(())
+    }
+
+    fn remove_range(
+        &self,
+        from: &[u8],
+        to: Option<&[u8]>,
+        seq: u64,
+        publishing: &mut Publishing<'_, '_>,
+    ) -> Result<()> {
+        if to.is_some_and(|to| to <= from) {
+            return Ok(());
+        }
+        let mut leaves = Vec::new();
+        loop {
+            leaves.clear();
+            gather(&self.index.pin(), self.keys(publishing.guard), from, &mut leaves)?;
+            let whole = leaves.len() < RANGE_KEYS;
+            for found in &leaves {
+                let key = self.peek(publishing.guard, position(*found))?.key;
+                if to.is_some_and(|to| key >= to) {
+                    return Ok(());
+                }
+                self.remove(key, seq, publishing)?;
+            }
+            if whole {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The first leaves at or after `from`.
+fn gather(
+    pin: &Pin<'_>,
+    keys: impl crate::index::Keys,
+    from: &[u8],
+    leaves: &mut Vec<crate::index::Leaf>,
+) -> Result<()> {
+    let mut cursor = pin.cursor(keys);
+    if let Some(first) = cursor.seek(from)? {
+        leaves.push(first);
+        cursor.next_n(RANGE_KEYS - 1, leaves)?;
+    }
+    Ok(())
+}
+
+/// What is held while the index is changed.
+struct Publishing<'a, 'i> {
+    guard: &'a Guard,
+    live: &'a Live,
+    index: &'a mut IndexWriter<'i>,
+    writer: &'a mut Writer,
+}
