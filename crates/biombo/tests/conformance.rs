@@ -56,6 +56,7 @@ macro_rules! layouts {
 }
 layouts!(
     memory = "memory",
+    log = "log",
     lmdb = "lmdb",
     rocksdb = "rocksdb",
     leveldb = "leveldb",

@@ -44,6 +44,7 @@ impl Accounts {
     }
 
     /// Live bytes of a segment.
+    #[cfg(test)]
     pub fn live(&self, segment: SegmentNumber) -> u64 {
         segment.0.checked_sub(self.first).and_then(|at| self.live.get(at as usize)).copied().unwrap_or(0)
     }

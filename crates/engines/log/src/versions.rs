@@ -111,24 +111,6 @@ impl Versions {
         }
     }
 
-    /// A record was moved: whoever needs it finds it at its new place.
-    pub fn moved(&self, key: &[u8], from: Position, to: Position) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let mut map = self.write();
-        let Some(old) = map.get_mut(key).and_then(|versions| versions.iter_mut().find(|old| old.at == from)) else {
-            return false;
-        };
-        old.at = to;
-        true
-    }
-
-    /// Whether a record is needed here.
-    pub fn needs(&self, key: &[u8], at: Position) -> bool {
-        !self.is_empty() && self.read().get(key).is_some_and(|versions| versions.iter().any(|old| old.at == at))
-    }
-
     /// Forget what no snapshot needs any more.
     pub fn purge(&self, live: &Live) {
         let count = self.count.load(Ordering::Acquire);
@@ -180,8 +162,6 @@ mod tests {
             (versions.at(b"k", 10), versions.at(b"k", 20), versions.at(b"k", 21)),
             (Some(at(1)), Some(at(2)), None)
         );
-        assert!(versions.moved(b"k", at(2), at(9)) && !versions.moved(b"k", at(2), at(8)));
-        assert_eq!(versions.at(b"k", 20), Some(at(9)));
         live.leave(20);
         versions.purge(&live);
         live.leave(10);
