@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use biombo_base::published::Guard;
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_journal::{LogReader, Position};
 
@@ -22,7 +23,21 @@ pub(crate) struct Recovered {
     pub seq: u64,
     /// Deletions that older records may follow: by key, and ranges.
     deleted: HashMap<Box<[u8]>, u64>,
-    ranges: Vec<(Box<[u8]>, Option<Box<[u8]>>, u64)>,
+    ranges: Vec<DeletedRange>,
+}
+
+/// A deleted range and the number of its deletion.
+struct DeletedRange {
+    from: Box<[u8]>,
+    to: Option<Box<[u8]>>,
+    seq: u64,
+}
+
+impl DeletedRange {
+    /// Whether it deleted `record`.
+    fn covers(&self, record: &Record<'_>) -> bool {
+        self.seq > record.seq && *self.from <= *record.key && self.to.as_ref().is_none_or(|to| *record.key < **to)
+    }
 }
 
 impl Recovered {
@@ -53,19 +68,11 @@ impl Recovered {
         Ok(())
     }
 
-    fn put(
-        &mut self,
-        reader: &LogReader,
-        guard: &biombo_base::published::Guard,
-        at: Position,
-        record: &Record<'_>,
-    ) -> Result<()> {
+    fn put(&mut self, reader: &LogReader, guard: &Guard, at: Position, record: &Record<'_>) -> Result<()> {
         let keys = LogKeys { reader, guard };
         let mut writer = self.index.writer();
         let was_deleted = self.deleted.get(record.key).is_some_and(|seq| *seq > record.seq)
-            || self.ranges.iter().any(|(from, to, seq)| {
-                *seq > record.seq && **from <= *record.key && to.as_ref().is_none_or(|to| *record.key < **to)
-            });
+            || self.ranges.iter().any(|range| range.covers(record));
         let mut dead = was_deleted.then_some((at, *record));
         if !was_deleted && let Some(old) = writer.insert(record.key, leaf(at), &keys)? {
             let (old_at, old) = (position(old), peek(reader, guard, position(old))?);
@@ -85,7 +92,7 @@ impl Recovered {
         Ok(())
     }
 
-    fn delete(&mut self, reader: &LogReader, guard: &biombo_base::published::Guard, record: &Record<'_>) -> Result<()> {
+    fn delete(&mut self, reader: &LogReader, guard: &Guard, record: &Record<'_>) -> Result<()> {
         self.remove(reader, guard, record.key, record.seq)?;
         let seq = self.deleted.entry(record.key.into()).or_default();
         *seq = record.seq.max(*seq);
@@ -95,7 +102,7 @@ impl Recovered {
     fn delete_range(
         &mut self,
         reader: &LogReader,
-        guard: &biombo_base::published::Guard,
+        guard: &Guard,
         record: &Record<'_>,
         to: Option<&[u8]>,
     ) -> Result<()> {
@@ -116,18 +123,12 @@ impl Recovered {
         for key in keys {
             self.remove(reader, guard, &key, record.seq)?;
         }
-        self.ranges.push((record.key.into(), to.map(Into::into), record.seq));
+        self.ranges.push(DeletedRange { from: record.key.into(), to: to.map(Into::into), seq: record.seq });
         Ok(())
     }
 
     /// Forget `key` if its record is older than `seq`.
-    fn remove(
-        &mut self,
-        reader: &LogReader,
-        guard: &biombo_base::published::Guard,
-        key: &[u8],
-        seq: u64,
-    ) -> Result<()> {
+    fn remove(&mut self, reader: &LogReader, guard: &Guard, key: &[u8], seq: u64) -> Result<()> {
         let Some(at) = self.index.pin().get(key)?.map(position) else { return Ok(()) };
         let old = peek(reader, guard, at)?;
         if old.key != key || old.seq > seq {
