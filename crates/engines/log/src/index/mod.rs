@@ -12,11 +12,11 @@
 //! 2. A node has at least two children, and its first child is never emptied in place: every node leads to a leaf at any time.
 //! 3. Every change that a reader can see is one store of one word: a slot, a node's count, a word of a sparse node's table.
 //!    A reader therefore sees the tree before or after each change, whatever it has walked before.
-//! 4. A node that was unlinked is written again only after every reader that could have reached it has gone ([`epoch`]).
-//! 5. All memory of the tree is words of an [`arena`] that are read and written atomically: a wrong reference (a damaged
+//! 4. A node that was unlinked is written again only after every reader that could have reached it has gone (`epoch`).
+//! 5. All memory of the tree is words of an `arena` that are read and written atomically: a wrong reference (a damaged
 //!    image) gives a wrong word, which is checked before use, and never undefined behaviour.
 //!
-//! What a reader gets is a candidate: bytes of a prefix past the first [`node::PREFIX_BYTES`] are not compared on the way
+//! What a reader gets is a candidate: bytes of a prefix past the first `node::PREFIX_BYTES` are not compared on the way
 //! down, so the caller compares the key in the log, which it reads anyway.
 //!
 //! Not here: versions of a key (the engine keeps what snapshots need beside the index), and files (the engine writes the
