@@ -21,13 +21,10 @@ impl LogEngine {
     pub(crate) fn copy_to(&self, dest: &Path) -> Result<()> {
         let io = &self.io;
         let failed = |doing: &str, e| Error::io(format_args!("{doing} {}", dest.display()), e);
-        if io.exists(dest).map_err(|e| failed("look at", e))?
-            && !io.read_dir(dest).map_err(|e| failed("read", e))?.is_empty()
+        // A file in its place cannot be listed either.
+        if io.exists(dest).map_err(|e| failed("look at", e))? && !io.read_dir(dest).is_ok_and(|names| names.is_empty())
         {
-            return Err(Error::invalid(format!(
-                "{} is not empty: a copy needs a directory of its own",
-                dest.display()
-            )));
+            return Err(Error::invalid(format!("{} is no empty directory: a copy needs its own", dest.display())));
         }
         let engine = self.me.upgrade().expect("invariant: whoever calls holds the engine");
         let view = View::open(engine);
