@@ -55,6 +55,14 @@ impl Segment {
         record_at(self.written(), offset as usize).map(|(record, _)| record)
     }
 
+    /// Ask for the cache lines of the record's header at `offset` and of its first `bytes`, without waiting for them.
+    #[inline]
+    pub fn prefetch(&self, offset: u32, bytes: usize) {
+        let written = self.written();
+        let start = (offset as usize).min(written.len());
+        prefetch(&written[start..(start + RECORD_HEADER_BYTES + bytes).min(written.len())]);
+    }
+
     #[inline]
     fn written(&self) -> &[u8] {
         self.data.slice(0, self.data.committed()).unwrap_or_default()
@@ -159,9 +167,7 @@ impl LogReader {
     #[inline]
     pub fn prefetch(&self, guard: &Guard, at: Position, bytes: usize) {
         if let Some(segment) = self.segment(guard, at.segment()) {
-            let written = segment.written();
-            let start = (at.offset() as usize).min(written.len());
-            prefetch(&written[start..(start + RECORD_HEADER_BYTES + bytes).min(written.len())]);
+            segment.prefetch(at.offset(), bytes);
         }
     }
 

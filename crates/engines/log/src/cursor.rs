@@ -20,8 +20,10 @@ use crate::engine::{LogEngine, foreign, position};
 use crate::index::Leaf;
 use crate::record::Record;
 
-const GROUP_MIN: usize = 16;
+const GROUP_MIN: usize = 32;
 const GROUP_MAX: usize = 256;
+/// How many records ahead of the cursor memory is asked for.
+const AHEAD: usize = 3;
 
 /// One point in the history of the engine.
 pub(crate) struct View {
@@ -112,14 +114,24 @@ impl GroupCursor {
     fn stand(&mut self, at: usize) -> Result<()> {
         self.at = None;
         let Some(position) = self.group.get(at) else { return Ok(()) };
-        let guard = self.view.engine.reader.pin();
+        let typical = self.view.engine.typical_bytes();
+        // The first of a group asks for those up to the one that it would have been asked for by.
+        let ahead = if at == 0 { 1..AHEAD + 1 } else { AHEAD..AHEAD + 1 };
+        for next in ahead.filter_map(|ahead| self.group.get(at + ahead)) {
+            if let Some(segment) = self.segment(*next) {
+                segment.prefetch(next.offset(), typical);
+            }
+        }
         // The segment is held: its table entry may be gone, its bytes are not.
         match self.segment(*position) {
             Some(segment) if segment.verified(position.offset()).is_some() => {
                 self.at = Some(at);
                 Ok(())
             }
-            _ => Err(self.view.engine.read(&guard, *position).err().unwrap_or_else(|| foreign(*position))),
+            _ => {
+                let guard = self.view.engine.reader.pin();
+                Err(self.view.engine.read(&guard, *position).err().unwrap_or_else(|| foreign(*position)))
+            }
         }
     }
 

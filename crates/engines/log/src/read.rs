@@ -64,10 +64,15 @@ impl LogEngine {
     fn look_up<'g>(&self, guard: &'g Guard, key: &[u8]) -> Result<Option<(Position, Record<'g>)>> {
         let Some(leaf) = self.index.pin().get(key)? else { return Ok(None) };
         let at = position(leaf);
-        let typical = self.typical_bytes.load(Ordering::Relaxed).min(PREFETCH_BYTES_MAX) as usize;
-        self.reader.prefetch(guard, at, HEADER_BYTES + key.len() + typical);
+        self.reader.prefetch(guard, at, key.len() + self.typical_bytes());
         let record = self.read(guard, at)?;
         Ok((record.key == key).then_some((at, record)))
+    }
+
+    /// How much of a record is worth asking for ahead.
+    #[inline]
+    pub(crate) fn typical_bytes(&self) -> usize {
+        HEADER_BYTES + self.typical_bytes.load(Ordering::Relaxed).min(PREFETCH_BYTES_MAX) as usize
     }
 
     /// The record of `key` that a snapshot at `seq` sees, verified.
