@@ -43,6 +43,11 @@ impl Accounts {
         }
     }
 
+    /// Live bytes by segment, where there are any.
+    pub fn all(&self) -> impl Iterator<Item = (SegmentNumber, u64)> {
+        (self.first..).map(SegmentNumber).zip(self.live.iter().copied()).filter(|(_, live)| *live > 0)
+    }
+
     /// Live bytes of a segment.
     #[cfg(test)]
     pub fn live(&self, segment: SegmentNumber) -> u64 {

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! Modules: `record` (what stands in a record), [`index`], `versions` (what snapshots need), `accounts` (what is live),
-//! `engine` (one instance), `write`, `read`, `cursor`, `recover`, `copy`.
+//! `engine` (one instance), `write`, `read`, `cursor`, `recover`, `copy`,
+//! `inspect` (figures).
 
 #![deny(unsafe_code)]
 
@@ -23,6 +24,7 @@ mod copy;
 mod cursor;
 mod engine;
 pub mod index;
+mod inspect;
 mod open;
 mod read;
 mod record;
@@ -30,4 +32,5 @@ mod recover;
 mod versions;
 mod write;
 
-pub use open::{NAME, kind, open};
+pub use engine::LogEngine;
+pub use open::{NAME, kind, open, open_with};

@@ -59,8 +59,21 @@ fn capabilities() -> Capabilities {
 /// `Busy` while another instance has the directory, `Invalid` when it holds something else, `Corruption` when what was
 /// durable is damaged, `Unsupported` when a newer version wrote it.
 pub fn open(io: Arc<dyn Io>, options: &OpenOptions, threads: bool) -> Result<Arc<LogEngine>> {
-    check_home(&*io, &options.dir, LOG_DIR)?;
     let log_options = LogOptions { segment_bytes: SEGMENT_BYTES, ..LogOptions::default() };
+    open_with(io, options, log_options, threads)
+}
+
+/// The same over a log with other options: small segments bring a short history to every step of the log.
+///
+/// # Errors
+/// As for [`open`]; `Invalid` for options that cannot be.
+pub fn open_with(
+    io: Arc<dyn Io>,
+    options: &OpenOptions,
+    log_options: LogOptions,
+    threads: bool,
+) -> Result<Arc<LogEngine>> {
+    check_home(&*io, &options.dir, LOG_DIR)?;
     let mut places: Vec<Position> = Vec::new();
     let mut replay = |at: Position, _: Lsn, _: &[u8]| {
         places.push(at);

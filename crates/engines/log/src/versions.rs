@@ -86,6 +86,11 @@ impl Versions {
         self.count.load(Ordering::Acquire) == 0
     }
 
+    /// Entries.
+    pub fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
     /// The version of `key` that a snapshot at `seq` sees, if it is here.
     pub fn at(&self, key: &[u8], seq: u64) -> Option<Position> {
         if self.is_empty() {
