@@ -182,7 +182,11 @@ impl GroupCursor {
     fn gather_from(&mut self, from: Bound<&[u8]>) -> Result<Option<Vec<u8>>> {
         let engine = Arc::clone(&self.view.engine);
         let guard = engine.reader.pin();
-        let keys = engine.keys(&guard);
+        let sought = match from {
+            Bound::Included(key) | Bound::Excluded(key) => key,
+            Bound::Unbounded => &[],
+        };
+        let keys = engine.keys(&guard, sought);
         self.leaves.clear();
         {
             let pin = engine.index.pin();
@@ -237,7 +241,8 @@ impl GroupCursor {
     ) -> Result<()> {
         let mut merged: BTreeMap<Vec<u8>, Position> = BTreeMap::new();
         for leaf in &self.leaves {
-            let record = engine.peek(guard, position(*leaf))?;
+            // Verified, because its number may say that it is not to be seen, and its key where it stands.
+            let record = engine.read(guard, position(*leaf))?;
             if record.seq <= self.view.seq {
                 merged.insert(record.key.to_vec(), position(*leaf));
             }

@@ -56,6 +56,8 @@ pub(crate) struct Writer {
     /// The number of the last record.
     pub seq: u64,
     pub accounts: Accounts,
+    /// The log has records that the index does not know.
+    pub is_broken: bool,
     /// Scratch: where the records of an append went.
     pub at: Vec<Position>,
 }
@@ -85,9 +87,10 @@ impl LogEngine {
         self.visible.load(Ordering::Acquire)
     }
 
-    /// The keys that the index asks for.
-    pub(crate) fn keys<'g>(&'g self, guard: &'g Guard) -> LogKeys<'g> {
-        LogKeys { reader: &self.reader, guard }
+    /// The keys that the index asks for, on its way to `sought`.
+    #[inline]
+    pub(crate) fn keys<'g, 'k>(&'g self, guard: &'g Guard, sought: &'k [u8]) -> LogKeys<'g, 'k> {
+        LogKeys { reader: &self.reader, guard, sought: Some(sought) }
     }
 
     /// The record at `at`, unverified. The index led there, so that something else in its place is damage.
@@ -127,16 +130,26 @@ pub(crate) fn foreign(at: Position) -> Error {
 }
 
 /// The log as the index sees it: keys by their leaves.
+///
+/// A record with another key than the one that is looked for decides where that belongs, so it is verified first: a damaged
+/// key would lead past others, or be split off at the wrong place and hide them.
 #[derive(Clone, Copy)]
-pub(crate) struct LogKeys<'g> {
+pub(crate) struct LogKeys<'g, 'k> {
     pub reader: &'g LogReader,
     pub guard: &'g Guard,
+    /// What is looked for; `None`: nothing is verified, because all was just now.
+    pub sought: Option<&'k [u8]>,
 }
 
-impl Keys for LogKeys<'_> {
+impl Keys for LogKeys<'_, '_> {
     #[inline]
     fn with_key<R>(&self, leaf: Leaf, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        Ok(f(peek(self.reader, self.guard, position(leaf))?.key))
+        let at = position(leaf);
+        let key = peek(self.reader, self.guard, at)?.key;
+        if self.sought.is_some_and(|sought| key != sought) {
+            self.reader.read_verified(self.guard, at)?;
+        }
+        Ok(f(key))
     }
 
     #[inline]

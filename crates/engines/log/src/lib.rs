@@ -15,7 +15,7 @@
 //!
 //! Modules: `record` (what stands in a record), [`index`], `versions` (what snapshots need), `accounts` (what is live),
 //! `engine` (one instance), `write`, `read`, `cursor`, `recover`, `copy`,
-//! `inspect` (figures).
+//! `verify`, `inspect` (figures).
 
 #![deny(unsafe_code)]
 
@@ -29,6 +29,7 @@ mod open;
 mod read;
 mod record;
 mod recover;
+mod verify;
 mod versions;
 mod write;
 

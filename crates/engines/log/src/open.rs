@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use biombo_base::io::{Io, RealIo};
-use biombo_base::{Error, ErrorKind, Result};
+use biombo_base::{Error, Result};
 use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use biombo_engine::{
     Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Op, OpenOptions, Snapshot, Stats, Value,
@@ -105,7 +105,7 @@ pub fn open_with(
         capabilities: capabilities(),
         options: described.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         dir: options.dir.clone(),
-        writer: Mutex::new(Writer { log, seq, accounts, at: Vec::new() }),
+        writer: Mutex::new(Writer { log, seq, accounts, is_broken: false, at: Vec::new() }),
         _flushing: flushing.map(|thread| Flushing(Some(thread))),
         reader,
         index,
@@ -189,35 +189,6 @@ impl Engine for LogEngine {
     }
 
     fn verify(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
-        let (mut keys, mut leaves) = (0, Vec::new());
-        let mut from: Option<Vec<u8>> = None;
-        loop {
-            leaves.clear();
-            let guard = self.reader.pin();
-            {
-                let pin = self.index.pin();
-                let mut cursor = pin.cursor(self.keys(&guard));
-                let first = match &from {
-                    None => cursor.first()?,
-                    Some(key) => cursor.seek_after(key)?,
-                };
-                let Some(first) = first else { return Ok(keys) };
-                leaves.push(first);
-                cursor.next_n(255, &mut leaves)?;
-            }
-            for leaf in &leaves {
-                let at = crate::engine::position(*leaf);
-                match self.read(&guard, at) {
-                    Ok(_) => keys += 1,
-                    Err(error) if error.kind() == ErrorKind::Corruption => report(Damage {
-                        file: self.dir.join(LOG_DIR),
-                        offset: u64::from(at.offset()),
-                        what: error.message().to_owned(),
-                    }),
-                    Err(error) => return Err(error),
-                }
-                from = Some(self.peek(&guard, at)?.key.to_vec());
-            }
-        }
+        self.verify_all(&self.dir.join(LOG_DIR), report)
     }
 }

@@ -78,9 +78,10 @@ impl LogEngine {
     /// The record of `key` that a snapshot at `seq` sees, verified.
     pub(crate) fn find_at<'g>(&self, guard: &'g Guard, key: &[u8], seq: u64) -> Result<Option<(Position, Record<'g>)>> {
         if let Some(at) = self.index.pin().get(key)?.map(position) {
-            let record = self.peek(guard, at)?;
+            // Verified before its key or its number may say that there is nothing to see.
+            let record = self.read(guard, at)?;
             if record.key == key && record.seq <= seq {
-                return Ok(Some((at, self.read(guard, at)?)));
+                return Ok(Some((at, record)));
             }
         }
         match self.versions.at(key, seq) {

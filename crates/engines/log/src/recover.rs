@@ -69,7 +69,7 @@ impl Recovered {
     }
 
     fn put(&mut self, reader: &LogReader, guard: &Guard, at: Position, record: &Record<'_>) -> Result<()> {
-        let keys = LogKeys { reader, guard };
+        let keys = LogKeys { reader, guard, sought: None };
         let mut writer = self.index.writer();
         let was_deleted = self.deleted.get(record.key).is_some_and(|seq| *seq > record.seq)
             || self.ranges.iter().any(|range| range.covers(record));
@@ -109,7 +109,7 @@ impl Recovered {
         let mut keys = Vec::new();
         {
             let pin = self.index.pin();
-            let mut cursor = pin.cursor(LogKeys { reader, guard });
+            let mut cursor = pin.cursor(LogKeys { reader, guard, sought: None });
             let mut found = cursor.seek(record.key)?;
             while let Some(leaf) = found {
                 let key = peek(reader, guard, position(leaf))?.key;
@@ -134,7 +134,7 @@ impl Recovered {
         if old.key != key || old.seq > seq {
             return Ok(());
         }
-        self.index.writer().remove(key, &LogKeys { reader, guard })?;
+        self.index.writer().remove(key, &LogKeys { reader, guard, sought: None })?;
         self.accounts.remove(at.segment(), old.stored_bytes());
         self.accounts.logical(0, old.logical_bytes());
         Ok(())

@@ -3,11 +3,12 @@
 //! 1. All operations of a call are one frame of the log: it survives whole or not at all.
 //! 2. A version that a live snapshot needs is kept before the index forgets it.
 //! 3. The index is changed after the append returned, so after the records are as durable as asked.
+//! 4. Where damage keeps the index from following the log, nothing is written any more (`is_broken`).
 
 use std::sync::atomic::{Ordering, fence};
 
-use biombo_base::Result;
 use biombo_base::published::Guard;
+use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::{Durability, Op};
 use biombo_journal::{Durability as LogDurability, Parts, Position};
 
@@ -25,6 +26,10 @@ impl LogEngine {
         let level = if durability == Durability::Sync { LogDurability::Sync } else { LogDurability::Os };
         let mut writer = self.lock_writer();
         let writer = &mut *writer;
+        if writer.is_broken {
+            let what = "damage kept the index from following the log: open it anew";
+            return Err(Error::new(ErrorKind::Poisoned, what));
+        }
         match ops {
             [] => {
                 if level == LogDurability::Sync {
@@ -40,11 +45,10 @@ impl LogEngine {
                 let guard = self.reader.pin();
                 let live = self.lock_snapshots();
                 let mut index = self.index.writer();
-                self.publish(
-                    &record,
-                    writer.at[0],
-                    &mut Publishing { guard: &guard, live: &live, index: &mut index, writer },
-                )?;
+                let at = writer.at[0];
+                writer.is_broken = true;
+                self.publish(&record, at, &mut Publishing { guard: &guard, live: &live, index: &mut index, writer })?;
+                writer.is_broken = false;
                 self.visible.store(record.seq, Ordering::Release);
                 self.typical_bytes.store(record.value.len() as u64, Ordering::Relaxed);
                 Ok(())
@@ -71,10 +75,12 @@ impl LogEngine {
             let mut index = self.index.writer();
             self.changing.fetch_add(1, Ordering::AcqRel);
             fence(Ordering::Release);
+            writer.is_broken = true;
             let mut publishing = Publishing { guard: &guard, live: &live, index: &mut index, writer };
             let published =
                 records.iter().zip(&at).try_for_each(|(record, at)| self.publish(record, *at, &mut publishing));
             self.visible.store(publishing.writer.seq, Ordering::Release);
+            publishing.writer.is_broken = published.is_err();
             self.changing.fetch_add(1, Ordering::AcqRel);
             published
         });
@@ -91,8 +97,8 @@ impl LogEngine {
                 if !live.is_empty() {
                     self.keep(record.key, record.seq, guard, live)?;
                 }
-                let old = index.insert(record.key, leaf(at), &self.keys(guard))?;
-                let old = old.map(|old| self.supersede(position(old), guard, writer)).transpose()?;
+                let old = index.insert(record.key, leaf(at), &self.keys(guard, record.key))?;
+                let old = old.map(|old| self.supersede(position(old), guard, writer));
                 writer.accounts.logical(record.logical_bytes(), old.unwrap_or(0));
             }
             Kind::Delete => self.remove(record.key, record.seq, publishing)?,
@@ -105,18 +111,24 @@ impl LogEngine {
     /// Keep the present version of `key` if a live snapshot needs it.
     fn keep(&self, key: &[u8], until: u64, guard: &Guard, live: &Live) -> Result<()> {
         let Some(at) = self.index.pin().get(key)?.map(position) else { return Ok(()) };
-        let old = self.peek(guard, at)?;
-        if old.key == key && live.need(old.seq, until) {
-            self.versions.keep(key, Old { seq: old.seq, until, at });
+        let seq = match self.read(guard, at) {
+            Ok(old) if old.key != key => return Ok(()),
+            Ok(old) => old.seq,
+            // A damaged version may be any: every snapshot that looks for it shall be told.
+            Err(_) => 0,
+        };
+        if live.need(seq, until) {
+            self.versions.keep(key, Old { seq, until, at });
         }
         Ok(())
     }
 
     /// The index leads no longer to `at`; returns the bytes of its key and value.
-    fn supersede(&self, at: Position, guard: &Guard, writer: &mut Writer) -> Result<u64> {
-        let old = self.peek(guard, at)?;
+    fn supersede(&self, at: Position, guard: &Guard, writer: &mut Writer) -> u64 {
+        // Damage to what is superseded is no reason to refuse what supersedes it; its bytes stay accounted as live.
+        let Ok(old) = self.peek(guard, at) else { return 0 };
         writer.accounts.remove(at.segment(), old.stored_bytes());
-        Ok(old.logical_bytes())
+        old.logical_bytes()
     }
 
     fn remove(&self, key: &[u8], seq: u64, publishing: &mut Publishing<'_, '_>) -> Result<()> {
@@ -124,8 +136,8 @@ impl LogEngine {
         if !live.is_empty() {
             self.keep(key, seq, guard, live)?;
         }
-        if let Some(old) = index.remove(key, &self.keys(guard))? {
-            let less = self.supersede(position(old), guard, writer)?;
+        if let Some(old) = index.remove(key, &self.keys(guard, key))? {
+            let less = self.supersede(position(old), guard, writer);
             writer.accounts.logical(0, less);
         }
         Ok(())
@@ -144,10 +156,10 @@ impl LogEngine {
         let mut leaves = Vec::new();
         loop {
             leaves.clear();
-            gather(&self.index.pin(), self.keys(publishing.guard), from, &mut leaves)?;
+            gather(&self.index.pin(), self.keys(publishing.guard, from), from, &mut leaves)?;
             let whole = leaves.len() < RANGE_KEYS;
             for found in &leaves {
-                let key = self.peek(publishing.guard, position(*found))?.key;
+                let key = self.read(publishing.guard, position(*found))?.key;
                 if to.is_some_and(|to| key >= to) {
                     return Ok(());
                 }

@@ -13,9 +13,8 @@ use std::time::Duration;
 
 use biombo_base::ErrorKind;
 use biombo_base::io::sim::{Campaign, Crash, CrashPoints, Fault, FaultKind, Random, SimIo, When};
-use biombo_engine::{Batch, Durability, Engine};
 use biombo_journal::LogOptions;
-use crash_model::{Model, accounts, agree, contents, disk, make_home, open, random_options, recount, work};
+use crash_model::{Model, check, disk, make_home, open, random_options, work, write_on};
 
 /// Random images at each cut, beside the three extreme ones.
 const RANDOM_IMAGES_MAX: usize = 8;
@@ -25,39 +24,6 @@ struct History {
     points: CrashPoints,
     model: Model,
     options: LogOptions,
-}
-
-/// Open what a crash left; returns which state it is. Panics when it is none of those that may be.
-fn check(image: &SimIo, model: &Model, cut: usize, killed: bool, options: &LogOptions, what: &str) -> usize {
-    make_home(image);
-    let engine = open(image, options).unwrap_or_else(|e| panic!("{what}: does not open: {:?}: {e}", e.kind()));
-    let state = contents(&engine);
-    let allowed = model.allowed(cut, killed);
-    let Some(found) = model.find(allowed.clone(), &state) else {
-        panic!("{what}: none of the states {allowed:?} but {:?}", model.find(0..=*allowed.end(), &state));
-    };
-    agree(&engine, &state, what);
-    assert_eq!(accounts(&engine), recount(image), "{what}: accounts after recovery");
-    found
-}
-
-/// Write to what a crash left, at `Sync`, and lose the power: a recovery that leaves something half done shows.
-fn write_on(image: &SimIo, model: &Model, found: usize, options: &LogOptions, random: &mut Random, what: &str) {
-    let mut after = model.after(0, false, found);
-    {
-        let engine = open(image, options).unwrap_or_else(|e| panic!("{what}: does not open again: {e}"));
-        let mut batch = Batch::new();
-        batch.put(b"a", b"after the crash").put(b"ba common middle", b"too").delete(b"c");
-        after.begin(&batch.to_ops());
-        engine.apply(&batch.to_ops(), Durability::Sync).unwrap_or_else(|e| panic!("{what}: not writable: {e}"));
-        after.acked(0);
-        after.synced(0);
-        assert_eq!(accounts(&engine), recount(image), "{what}: accounts after a write");
-        // The process dies here: no destructor has closed anything.
-        let crash = if random.below(2) == 0 { Crash::Nothing } else { Crash::Random(random.next()) };
-        let cut = image.crash(image.event_count(), crash);
-        check(&cut, &after, 0, true, options, &format!("{what}, written to, {crash:?}"));
-    }
 }
 
 impl History {

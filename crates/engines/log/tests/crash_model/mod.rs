@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use biombo_base::Result;
 use biombo_base::io::Io;
-use biombo_base::io::sim::{Random, SimIo};
+use biombo_base::io::sim::{Crash, Random, SimIo};
 use biombo_engine::{Batch, Durability, Engine, Op, OpenOptions};
 use biombo_journal::{Log, LogOptions, Lsn, Modes, Position};
 use biombo_log::{LogEngine, open_with};
@@ -185,6 +185,39 @@ pub fn work(sim: &SimIo, options: &LogOptions, model: &mut Model, steps: usize, 
     assert_eq!(accounts(&engine), recount(sim), "accounts of the writer");
     drop(engine);
     model.synced(sim.event_count());
+}
+
+/// Open what a crash left; returns which state it is. Panics when it is none of those that may be.
+pub fn check(image: &SimIo, model: &Model, cut: usize, killed: bool, options: &LogOptions, what: &str) -> usize {
+    make_home(image);
+    let engine = open(image, options).unwrap_or_else(|e| panic!("{what}: does not open: {:?}: {e}", e.kind()));
+    let state = contents(&engine);
+    let allowed = model.allowed(cut, killed);
+    let Some(found) = model.find(allowed.clone(), &state) else {
+        panic!("{what}: none of the states {allowed:?} but {:?}", model.find(0..=*allowed.end(), &state));
+    };
+    agree(&engine, &state, what);
+    assert_eq!(accounts(&engine), recount(image), "{what}: accounts after recovery");
+    found
+}
+
+/// Write to what a crash left, at `Sync`, and lose the power: a recovery that leaves something half done shows.
+pub fn write_on(image: &SimIo, model: &Model, found: usize, options: &LogOptions, random: &mut Random, what: &str) {
+    let mut after = model.after(0, false, found);
+    {
+        let engine = open(image, options).unwrap_or_else(|e| panic!("{what}: does not open again: {e}"));
+        let mut batch = Batch::new();
+        batch.put(b"a", b"after the crash").put(b"ba common middle", b"too").delete(b"c");
+        after.begin(&batch.to_ops());
+        engine.apply(&batch.to_ops(), Durability::Sync).unwrap_or_else(|e| panic!("{what}: not writable: {e}"));
+        after.acked(0);
+        after.synced(0);
+        assert_eq!(accounts(&engine), recount(image), "{what}: accounts after a write");
+        // The process dies here: no destructor has closed anything.
+        let crash = if random.below(2) == 0 { Crash::Nothing } else { Crash::Random(random.next()) };
+        let cut = image.crash(image.event_count(), crash);
+        check(&cut, &after, 0, true, options, &format!("{what}, written to, {crash:?}"));
+    }
 }
 
 /// What a cursor finds, going forward.

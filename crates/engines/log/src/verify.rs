@@ -1,0 +1,83 @@
+//! Verification: every record that the index leads to, then the log as the next opening will read it.
+//!
+//! 1. No unverified key decides where it goes on, so that damage neither hides what lies behind it nor leads back.
+//! 2. What would refuse the next opening is found too: superseded records and deletions are dead to readers, not to recovery.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use biombo_base::{Error, ErrorKind, Result};
+use biombo_engine::Damage;
+use biombo_journal::{Log, Lsn, Position};
+
+use crate::engine::{LogEngine, foreign, position};
+use crate::record::Record;
+
+/// Records after which others may have room again that waits for the reader.
+const GROUP: usize = 256;
+
+impl LogEngine {
+    /// Report what is damaged in the log's directory; returns the number of live keys that are not. Writers wait while the
+    /// log is read.
+    pub(crate) fn verify_all(&self, log_dir: &Path, report: &mut dyn FnMut(Damage)) -> Result<u64> {
+        let mut files = BTreeSet::new();
+        let mut damaged = |error: Error, reported: bool| -> Result<()> {
+            if error.kind() != ErrorKind::Corruption {
+                return Err(error);
+            }
+            let (file, offset) = error.place().unwrap_or((log_dir, 0));
+            // Reading the log ends at the first damage, which is mostly one that was met before.
+            if files.insert(PathBuf::from(file)) || !reported {
+                report(Damage { file: file.to_owned(), offset, what: error.message().to_owned() });
+            }
+            Ok(())
+        };
+        let keys = self.verify_live(&mut |error| damaged(error, false))?;
+        let writer = self.lock_writer();
+        let mut last = None;
+        let mut records = |at: Position, _: Lsn, bytes: &[u8]| {
+            last = Some(at);
+            Record::parse(bytes).map(|_| ()).ok_or_else(|| foreign(at))
+        };
+        match Log::read(&*self.io, log_dir, &mut records) {
+            Ok(end) if end < writer.log.next_lsn() => {
+                // Nothing says yet that these records are durable, so an opening would take them for a torn end.
+                let behind = last.map_or_else(String::new, |last| format!(" behind {last} (segment:offset)"));
+                let what = format!("records {end} and further cannot be read{behind}");
+                damaged(Error::corruption(log_dir, 0, what), true)?;
+            }
+            Ok(_) => {}
+            Err(error) => damaged(error, true)?,
+        }
+        Ok(keys)
+    }
+
+    fn verify_live(&self, damaged: &mut dyn FnMut(Error) -> Result<()>) -> Result<u64> {
+        let mut keys = 0;
+        let mut from: Option<Vec<u8>> = None;
+        loop {
+            let guard = self.reader.pin();
+            let pin = self.index.pin();
+            let mut cursor = pin.cursor(self.keys(&guard, from.as_deref().unwrap_or_default()));
+            let mut next = match &from {
+                None => cursor.first()?,
+                Some(key) => cursor.seek_after(key)?,
+            };
+            let mut group = 0;
+            from = loop {
+                let Some(leaf) = next else { return Ok(keys) };
+                group += 1;
+                match self.read(&guard, position(leaf)) {
+                    Ok(record) => {
+                        keys += 1;
+                        if group >= GROUP && from.as_deref().is_none_or(|from| from < record.key) {
+                            break Some(record.key.to_vec());
+                        }
+                    }
+                    Err(error) => damaged(error)?,
+                }
+                next = cursor.next()?;
+            };
+        }
+    }
+}
