@@ -23,7 +23,7 @@ impl RocksDb {
             compaction: times.map(|times| Compaction {
                 count: times.count,
                 seconds: times.sum as f64 / 1e6,
-                latency_ns_p50: (times.count > 0).then(|| (times.p50 * 1e3) as u64),
+                latency_ns_p50: (times.count > 0).then_some((times.p50 * 1e3) as u64),
                 bytes: ticker("rocksdb.compact.write.bytes").unwrap_or(0),
             }),
             options: self.settings.report(),
