@@ -38,6 +38,7 @@ pub use biombo_store::{
 /// Every engine that this build has, by name.
 pub fn registry() -> Registry {
     let mut registry = Registry::new();
+    #[cfg(feature = "log")]
     registry.add(biombo_log::kind());
     biombo_foreign::register(&mut registry);
     registry.add(memory::kind());

@@ -170,7 +170,7 @@ fn sync_on_rocksdb_loses_no_acknowledged_line() {
 fn sync_on_the_other_engines_loses_no_acknowledged_line() {
     // Not Tkrzw: it declares that no level survives a kill, because it updates pages in place, and a kill in the middle of one
     // was seen to leave a damaged value that had been acknowledged.
-    for engine in ["leveldb", "wiredtiger"] {
+    for engine in ["leveldb", "wiredtiger", "log"] {
         kill_loaders(engine, "sync", "", (rounds() / 4).max(1));
     }
 }
@@ -325,11 +325,12 @@ fn no_batch_over_rocksdb_is_halved() {
 
 #[test]
 fn no_batch_over_the_other_engines_is_halved() {
-    for engine in ["leveldb", "wiredtiger"] {
+    for engine in ["leveldb", "wiredtiger", "log"] {
         kill_batch_writers(engine, "sync", (rounds() / 4).max(1));
     }
     kill_batch_writers("lmdb", "os", (rounds() / 4).max(1));
     kill_batch_writers("rocksdb", "os", (rounds() / 4).max(1));
+    kill_batch_writers("log", "os", (rounds() / 4).max(1));
 }
 
 #[test]
