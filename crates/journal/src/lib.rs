@@ -60,7 +60,7 @@
 //! Modules, from the bytes up: [`mod@format`] (headers and records), `frame` (laying out a batch), `footer`, `names`
 //! (files), `manifest` (which segments exist), `reader` (one segment's file), `recovery` and `replay` (opening), `files`
 //! (making, dropping and recycling segments), `table` (readers), `flush` (what is sealed and not synced), `chooser` (modes),
-//! `active` (the segment that is written), `cold` (segments written apart), `log`, `group` (what is gathered for the next
+//! `active` (the segment that is written), `cold` (segments written apart), `walk` (their records in order), `log`, `group` (what is gathered for the next
 //! write), `journal` (group commit).
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -87,6 +87,7 @@ mod replay;
 mod table;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use cold::{ColdSegment, ColdWriter};
 pub use flush::Flusher;
@@ -99,3 +100,4 @@ pub use options::{
 pub use position::{Position, SegmentNumber};
 pub use replay::{Replay, Wants};
 pub use table::{LogReader, Segment};
+pub use walk::Walk;

@@ -214,6 +214,19 @@ impl Log {
         self.make_durable().map_err(|failure| self.fail(failure))
     }
 
+    /// Let a [`Flusher`] sync what is appended so far, without waiting for it; [`durable_lsn`](Self::durable_lsn) tells when it
+    /// has.
+    pub fn begin_sync(&mut self) -> Result<()> {
+        self.flush.check()?;
+        if let Some(active) = &self.active
+            && self.durable_lsn() < self.written_lsn
+        {
+            let how = How::Sync(Arc::clone(&active.file));
+            self.flush.push(Unsynced { end_lsn: self.written_lsn, how });
+        }
+        Ok(())
+    }
+
     /// All records before this are durable.
     pub fn durable_lsn(&self) -> Lsn {
         self.flush.durable_lsn()

@@ -64,7 +64,7 @@ impl Segment {
     }
 
     #[inline]
-    fn written(&self) -> &[u8] {
+    pub(crate) fn written(&self) -> &[u8] {
         self.data.slice(0, self.data.committed()).unwrap_or_default()
     }
 

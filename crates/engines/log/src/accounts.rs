@@ -1,57 +1,109 @@
-//! How much of each segment is live: exact, because the writer knows each record that it supersedes.
+//! What each segment holds: exact, because the writer knows each record that it supersedes.
 //!
-//! Invariant: `live(n)` is the sum of the stored bytes of the records of segment `n` that the index leads to, and of the
-//! tombstones in it.
+//! Invariants:
+//!
+//! 1. `live` of a segment is the sum of the stored bytes of its records that the index leads to, and of its tombstones.
+//! 2. `stored` is the sum of all its records' but those that only say where it begins.
+//! 3. `first_seq` is the number of its first record: no tombstone numbered so or lower deletes anything in it.
+
+use std::collections::VecDeque;
 
 use biombo_journal::SegmentNumber;
 
-/// Live bytes by segment.
+use crate::record::Record;
+
+/// What one segment holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content {
+    /// Bytes of records that are live.
+    pub live: u64,
+    /// Bytes of all records.
+    pub stored: u64,
+    /// The number of the first record; 0 when there is none.
+    pub first_seq: u64,
+    /// The greatest number of a record.
+    pub last_seq: u64,
+    /// Of `live`: tombstones.
+    pub tombstones: u64,
+    /// The least number of a tombstone; the greatest `u64` when there is none.
+    pub oldest_tombstone: u64,
+    /// The greatest number of one.
+    pub youngest_tombstone: u64,
+}
+
+const NOTHING: Content = Content {
+    live: 0,
+    stored: 0,
+    first_seq: 0,
+    last_seq: 0,
+    tombstones: 0,
+    oldest_tombstone: u64::MAX,
+    youngest_tombstone: 0,
+};
+
+/// What the segments hold, by number.
 #[derive(Debug, Default)]
 pub struct Accounts {
-    /// The number of the first one in `live`.
+    /// The number of the first one in `segments`.
     first: u32,
-    live: Vec<u64>,
+    segments: VecDeque<Content>,
     /// Bytes of the keys and values that the index leads to.
     logical_bytes: u64,
 }
 
 impl Accounts {
-    /// A record became live.
-    #[inline]
-    pub fn add(&mut self, segment: SegmentNumber, stored_bytes: u64) {
-        if self.live.is_empty() {
-            self.first = segment.0;
-        }
-        if segment.0 < self.first {
-            let more = (self.first - segment.0) as usize;
-            self.live.splice(0..0, std::iter::repeat_n(0, more));
-            self.first = segment.0;
-        }
-        let at = (segment.0 - self.first) as usize;
-        if at >= self.live.len() {
-            self.live.resize(at + 1, 0);
-        }
-        self.live[at] += stored_bytes;
+    /// A segment has a first record, which says that all tombstones up to `seq` delete nothing in it.
+    pub fn begin(&mut self, segment: SegmentNumber, seq: u64) {
+        self.entry(segment).first_seq = seq;
     }
 
-    /// A record was superseded.
+    /// A segment got a record, which is live.
+    #[inline]
+    pub fn add(&mut self, segment: SegmentNumber, record: &Record<'_>) {
+        let bytes = record.stored_bytes();
+        let entry = self.entry(segment);
+        if entry.first_seq == 0 {
+            entry.first_seq = record.seq;
+        }
+        entry.last_seq = entry.last_seq.max(record.seq);
+        entry.live += bytes;
+        entry.stored += bytes;
+        if record.kind.is_tombstone() {
+            entry.tombstones += bytes;
+            entry.oldest_tombstone = entry.oldest_tombstone.min(record.seq);
+            entry.youngest_tombstone = entry.youngest_tombstone.max(record.seq);
+        }
+    }
+
+    /// A record is live no more.
     #[inline]
     pub fn remove(&mut self, segment: SegmentNumber, stored_bytes: u64) {
         let at = segment.0.checked_sub(self.first).map(|at| at as usize);
-        if let Some(live) = at.and_then(|at| self.live.get_mut(at)) {
-            *live = live.saturating_sub(stored_bytes);
+        if let Some(entry) = at.and_then(|at| self.segments.get_mut(at)) {
+            debug_assert!(entry.live >= stored_bytes, "more is dead in segment {segment} than was live");
+            entry.live = entry.live.saturating_sub(stored_bytes);
         }
     }
 
     /// Live bytes by segment, where there are any.
     pub fn all(&self) -> impl Iterator<Item = (SegmentNumber, u64)> {
-        (self.first..).map(SegmentNumber).zip(self.live.iter().copied()).filter(|(_, live)| *live > 0)
+        let live = (self.first..).map(SegmentNumber).zip(self.segments.iter().map(|content| content.live));
+        live.filter(|(_, live)| *live > 0)
     }
 
-    /// Live bytes of a segment.
-    #[cfg(test)]
-    pub fn live(&self, segment: SegmentNumber) -> u64 {
-        segment.0.checked_sub(self.first).and_then(|at| self.live.get(at as usize)).copied().unwrap_or(0)
+    /// A segment is no more.
+    pub fn forget(&mut self, segment: SegmentNumber) {
+        *self.entry(segment) = NOTHING;
+        while self.segments.front() == Some(&NOTHING) {
+            self.segments.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// What a segment holds.
+    pub fn content(&self, segment: SegmentNumber) -> Content {
+        let at = segment.0.checked_sub(self.first).map(|at| at as usize);
+        at.and_then(|at| self.segments.get(at)).copied().unwrap_or(NOTHING)
     }
 
     /// Keys and values came or went.
@@ -64,20 +116,48 @@ impl Accounts {
     pub fn logical_bytes(&self) -> u64 {
         self.logical_bytes
     }
+
+    #[inline]
+    fn entry(&mut self, segment: SegmentNumber) -> &mut Content {
+        if self.segments.is_empty() {
+            self.first = segment.0;
+        }
+        while segment.0 < self.first {
+            self.segments.push_front(NOTHING);
+            self.first -= 1;
+        }
+        let at = (segment.0 - self.first) as usize;
+        if at >= self.segments.len() {
+            self.segments.resize(at + 1, NOTHING);
+        }
+        &mut self.segments[at]
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Kind;
 
     #[test]
     fn segments_are_counted_each_for_itself_in_any_order() {
         let mut accounts = Accounts::default();
-        for (segment, bytes) in [(7, 100), (5, 10), (9, 1), (7, 100)] {
-            accounts.add(SegmentNumber(segment), bytes);
+        let put = |seq| Record { kind: Kind::Put, seq, key: b"k", value: &[] };
+        let bytes = put(1).stored_bytes();
+        for (segment, seq) in [(7, 3), (5, 1), (9, 8), (7, 4)] {
+            accounts.add(SegmentNumber(segment), &put(seq));
         }
-        accounts.remove(SegmentNumber(7), 150);
-        let live: Vec<_> = (4..=10).map(|segment| accounts.live(SegmentNumber(segment))).collect();
-        assert_eq!(live, [0, 10, 0, 50, 0, 1, 0]);
+        accounts.remove(SegmentNumber(7), bytes);
+        let live = |accounts: &Accounts| (4..=10).map(|n| accounts.content(SegmentNumber(n)).live / bytes).collect();
+        let lives: Vec<_> = live(&accounts);
+        assert_eq!(lives, [0, 1, 0, 1, 0, 1, 0]);
+        let seven = accounts.content(SegmentNumber(7));
+        assert_eq!((seven.first_seq, seven.last_seq, seven.stored), (3, 4, 2 * bytes));
+        accounts.add(SegmentNumber(9), &Record { kind: Kind::Delete, ..put(9) });
+        accounts.forget(SegmentNumber(5));
+        accounts.forget(SegmentNumber(7));
+        let lives: Vec<_> = live(&accounts);
+        assert_eq!(lives, [0, 0, 0, 0, 0, 2, 0]);
+        assert_eq!((accounts.first, accounts.content(SegmentNumber(9)).oldest_tombstone), (9, 9));
     }
 }

@@ -9,9 +9,11 @@
 //! 3. Readers take no lock: they pin the log, then the index, and what they find stays readable while they are pinned. A batch
 //!    of several operations makes `changing` odd while the index has only some of them; a reader that meets that reads again.
 //! 4. Every record is verified when its value is given out.
+//! 5. Locks are taken in this order: cleaner, writer, snapshots, index.
 //!
 //! Crash argument: the log's. What `apply` acknowledged is in the log, whole batches or nothing; the index is rebuilt from it.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,23 +23,43 @@ use biombo_base::io::Io;
 use biombo_base::published::Guard;
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::Capabilities;
-use biombo_journal::{Log, LogReader, Position};
+use biombo_journal::{Log, LogReader, Position, SegmentNumber};
 
 use crate::accounts::Accounts;
+use crate::clean::{Cleaner, Cleaning};
 use crate::index::{Index, Keys, Leaf};
 use crate::record::Record;
 use crate::versions::{Live, Versions};
 
-/// One open instance.
+/// One open instance: what its threads share, and the threads.
 pub struct LogEngine {
+    // In this order: nobody cleans any more, then the log is closed, then the thread that syncs its segments ends.
+    pub(crate) cleaning: Option<Cleaning>,
+    pub(crate) core: Arc<Core>,
+    pub(crate) _flushing: Option<Flushing>,
     pub(crate) me: Weak<LogEngine>,
     pub(crate) io: Arc<dyn Io>,
     pub(crate) capabilities: Capabilities,
     pub(crate) options: Vec<(String, String)>,
     pub(crate) dir: PathBuf,
-    // The log is dropped before the thread that syncs its sealed segments is waited for.
+}
+
+impl Deref for LogEngine {
+    type Target = Core;
+
+    #[inline]
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+/// The state of an instance.
+pub struct Core {
+    /// Taken before `writer`. Dropped before the log: what is unfinished removes its file while the directory is locked.
+    pub(crate) cleaner: Mutex<Cleaner>,
     pub(crate) writer: Mutex<Writer>,
-    pub(crate) _flushing: Option<Flushing>,
+    /// Nanoseconds that a writer is to wait for each KiB, when cleaning cannot keep up; see `clean::pace`.
+    pub(crate) brake: AtomicU64,
     pub(crate) reader: LogReader,
     pub(crate) index: Index,
     pub(crate) versions: Versions,
@@ -60,6 +82,10 @@ pub(crate) struct Writer {
     pub is_broken: bool,
     /// Scratch: where the records of an append went.
     pub at: Vec<Position>,
+    /// The segment of the last append.
+    pub segment: Option<SegmentNumber>,
+    /// Bytes for which the brake was not yet felt.
+    pub unbraked_bytes: u64,
 }
 
 /// The thread that syncs sealed segments.
@@ -74,7 +100,11 @@ impl Drop for Flushing {
     }
 }
 
-impl LogEngine {
+impl Core {
+    pub(crate) fn lock_cleaner(&self) -> MutexGuard<'_, Cleaner> {
+        self.cleaner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn lock_writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -14,18 +14,20 @@
 //! ```
 //!
 //! Modules: `record` (what stands in a record), [`index`], `versions` (what snapshots need), `accounts` (what is live),
-//! `engine` (one instance), `write`, `read`, `cursor`, `recover`, `copy`,
-//! `verify`, `inspect` (figures).
+//! `engine` (one instance), `write`, `read`, `cursor`, `recover`, `copy`, `clean` (getting
+//! space back), `verify`, `inspect` (figures).
 
 #![deny(unsafe_code)]
 
 mod accounts;
+mod clean;
 mod copy;
 mod cursor;
 mod engine;
 pub mod index;
 mod inspect;
 mod open;
+mod options;
 mod read;
 mod record;
 mod recover;
@@ -35,3 +37,4 @@ mod write;
 
 pub use engine::LogEngine;
 pub use open::{NAME, kind, open, open_with};
+pub use options::LogEngineOptions;

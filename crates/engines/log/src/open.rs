@@ -10,10 +10,12 @@ use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use biombo_engine::{
     Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Op, OpenOptions, Snapshot, Stats, Value,
 };
-use biombo_journal::{Log, LogOptions, Lsn, Position};
+use biombo_journal::{Log, Lsn, Position};
 
+use crate::clean::{Cleaner, Cleaning};
 use crate::cursor::View;
-use crate::engine::{Flushing, LogEngine, Writer};
+use crate::engine::{Core, Flushing, LogEngine, Writer};
+use crate::options::LogEngineOptions;
 use crate::recover::{Recovered, check_home};
 use crate::versions::{Live, Versions};
 
@@ -22,7 +24,6 @@ pub const NAME: &str = "log";
 
 /// The log's directory within that of the instance.
 const LOG_DIR: &str = "log";
-const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// The entry for the registry.
 pub fn kind() -> EngineKind {
@@ -59,21 +60,22 @@ fn capabilities() -> Capabilities {
 /// `Busy` while another instance has the directory, `Invalid` when it holds something else, `Corruption` when what was
 /// durable is damaged, `Unsupported` when a newer version wrote it.
 pub fn open(io: Arc<dyn Io>, options: &OpenOptions, threads: bool) -> Result<Arc<LogEngine>> {
-    let log_options = LogOptions { segment_bytes: SEGMENT_BYTES, ..LogOptions::default() };
-    open_with(io, options, log_options, threads)
+    open_with(io, options, &LogEngineOptions::default(), threads)
 }
 
-/// The same over a log with other options: small segments bring a short history to every step of the log.
+/// The same with options of this engine alone. Segments are cleaned in the background only with `threads`.
 ///
 /// # Errors
-/// As for [`open`]; `Invalid` for options that cannot be.
+/// As [`open`]; `Invalid` for options that cannot be.
 pub fn open_with(
     io: Arc<dyn Io>,
     options: &OpenOptions,
-    log_options: LogOptions,
+    own: &LogEngineOptions,
     threads: bool,
 ) -> Result<Arc<LogEngine>> {
+    own.check()?;
     check_home(&*io, &options.dir, LOG_DIR)?;
+    let log_options = own.log.clone();
     let mut places: Vec<Position> = Vec::new();
     let mut replay = |at: Position, _: Lsn, _: &[u8]| {
         places.push(at);
@@ -98,15 +100,21 @@ pub fn open_with(
         ("io", "mmap".to_owned()),
         ("checksums", "CRC-32C of each record, verified on every read".to_owned()),
         ("index", "adaptive radix tree in memory".to_owned()),
+        ("space_amplification", own.space_amplification.to_string()),
+        ("cleaning", if own.cleaning && threads { "in the background" } else { "by compact alone" }.to_owned()),
     ];
-    Ok(Arc::new_cyclic(|me| LogEngine {
-        me: me.clone(),
-        io,
-        capabilities: capabilities(),
-        options: described.map(|(name, value)| (name.to_owned(), value)).to_vec(),
-        dir: options.dir.clone(),
-        writer: Mutex::new(Writer { log, seq, accounts, is_broken: false, at: Vec::new() }),
-        _flushing: flushing.map(|thread| Flushing(Some(thread))),
+    let core = Arc::new(Core {
+        cleaner: Mutex::new(Cleaner::new(own, log.flusher())),
+        writer: Mutex::new(Writer {
+            log,
+            seq,
+            accounts,
+            is_broken: false,
+            at: Vec::new(),
+            segment: None,
+            unbraked_bytes: 0,
+        }),
+        brake: AtomicU64::new(0),
         reader,
         index,
         versions: Versions::default(),
@@ -114,6 +122,17 @@ pub fn open_with(
         visible: AtomicU64::new(seq),
         changing: AtomicU64::new(0),
         typical_bytes: AtomicU64::new(0),
+    });
+    let cleaning = (own.cleaning && threads).then(|| Cleaning::start(&core)).transpose()?;
+    Ok(Arc::new_cyclic(|me| LogEngine {
+        cleaning,
+        core,
+        _flushing: flushing.map(|thread| Flushing(Some(thread))),
+        me: me.clone(),
+        io,
+        capabilities: capabilities(),
+        options: described.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        dir: options.dir.clone(),
     }))
 }
 
@@ -172,18 +191,22 @@ impl Engine for LogEngine {
     }
 
     fn compact(&self) -> Result<()> {
-        Ok(())
+        self.clean_all()
     }
 
     fn stats(&self) -> Result<Stats> {
+        let cleaned = self.lock_cleaner().figures();
         let writer = self.lock_writer();
         let log = writer.log.stats();
+        let mut options = self.options.clone();
+        options.extend(self.describe_space(&writer));
         Ok(Stats {
             keys: Some(self.index.len() as u64),
             logical_bytes: Some(writer.accounts.logical_bytes()),
             physical_bytes: Some(log.file_bytes),
-            written_bytes: Some(log.written_bytes),
-            options: self.options.clone(),
+            written_bytes: Some(log.written_bytes + cleaned.bytes),
+            compaction: Some(cleaned),
+            options,
             ..Stats::default()
         })
     }

@@ -19,6 +19,18 @@ pub enum Kind {
     DeleteRange,
     /// All keys from `key` (included) on are gone.
     DeleteFrom,
+    /// The key had this value once: a copy for snapshots that were live when it was made. Nothing on opening.
+    Superseded,
+    /// The first record of a segment, for tombstones: none numbered `seq` or lower deletes anything in this segment.
+    Begin,
+}
+
+impl Kind {
+    /// Whether it deletes.
+    #[inline]
+    pub fn is_tombstone(self) -> bool {
+        matches!(self, Self::Delete | Self::DeleteRange | Self::DeleteFrom)
+    }
 }
 
 /// A record of the engine, as it lies in the log.
@@ -45,6 +57,11 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// The first record of a segment; see [`Kind::Begin`].
+    pub fn begin(seq: u64) -> Self {
+        Self { kind: Kind::Begin, seq, key: &[], value: &[] }
+    }
+
     /// The header that goes before key and value.
     #[inline]
     pub fn header(&self) -> [u8; HEADER_BYTES] {
@@ -54,6 +71,8 @@ impl<'a> Record<'a> {
             Kind::Delete => 2,
             Kind::DeleteRange => 3,
             Kind::DeleteFrom => 4,
+            Kind::Superseded => 5,
+            Kind::Begin => 6,
         };
         header[4..8].copy_from_slice(&(self.key.len() as u32).to_le_bytes());
         header[8..].copy_from_slice(&self.seq.to_le_bytes());
@@ -69,6 +88,8 @@ impl<'a> Record<'a> {
             [2, 0, 0, 0] => Kind::Delete,
             [3, 0, 0, 0] => Kind::DeleteRange,
             [4, 0, 0, 0] => Kind::DeleteFrom,
+            [5, 0, 0, 0] => Kind::Superseded,
+            [6, 0, 0, 0] => Kind::Begin,
             _ => return None,
         };
         let (key_len, seq) = header[4..].split_first_chunk::<4>()?;

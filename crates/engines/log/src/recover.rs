@@ -3,6 +3,9 @@
 //! Cold segments come first, then the log's own in order. Every record is numbered, so a record that was moved, or comes before
 //! an older one, is told by its number: for each key the greatest wins. Tombstones of cold segments are kept in mind while
 //! older records may still come.
+//!
+//! The log never has a record and its moved copy both, since installing the one drops the other in one step; if it did, the
+//! later one would win, and the earlier one be counted as dead.
 
 use std::collections::HashMap;
 
@@ -56,8 +59,14 @@ impl Recovered {
             for at in group {
                 let record = peek(reader, &guard, *at)?;
                 self.seq = self.seq.max(record.seq);
-                self.accounts.add(at.segment(), record.stored_bytes());
+                if record.kind == Kind::Begin {
+                    self.accounts.begin(at.segment(), record.seq);
+                    continue;
+                }
+                self.accounts.add(at.segment(), &record);
                 match record.kind {
+                    // Whom it was kept for is gone.
+                    Kind::Superseded | Kind::Begin => self.accounts.remove(at.segment(), record.stored_bytes()),
                     Kind::Put => self.put(reader, &guard, *at, &record)?,
                     Kind::Delete => self.delete(reader, &guard, &record)?,
                     Kind::DeleteRange => self.delete_range(reader, &guard, &record, Some(record.value))?,

@@ -7,13 +7,14 @@
 //!    nothing.
 //! 3. It goes with the last snapshot that needs it: at once with the last snapshot of all, otherwise when as many entries have
 //!    come as there were after the last purge.
+//! 4. `held` of a segment is the sum of the stored bytes of the versions kept here that lie in it: they are live for cleaning.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use biombo_journal::Position;
+use biombo_journal::{Position, SegmentNumber};
 
 /// Entries up to which nothing is purged while snapshots live.
 const PURGE_ENTRIES_MIN: usize = 1024;
@@ -27,6 +28,8 @@ pub struct Old {
     pub until: u64,
     /// Where it lies.
     pub at: Position,
+    /// The bytes that it takes there.
+    pub stored_bytes: u64,
 }
 
 /// The numbers of the live snapshots, each with how many there are.
@@ -63,19 +66,36 @@ impl Live {
 /// Superseded versions by key, oldest first.
 #[derive(Debug, Default)]
 pub struct Versions {
-    old: RwLock<BTreeMap<Box<[u8]>, Vec<Old>>>,
+    kept: RwLock<Kept>,
     /// Entries; 0 lets readers pass without the lock.
     count: AtomicUsize,
     purge_at: AtomicUsize,
 }
 
+#[derive(Debug, Default)]
+struct Kept {
+    by_key: BTreeMap<Box<[u8]>, Vec<Old>>,
+    held: HashMap<SegmentNumber, u64>,
+}
+
+/// A version is kept in its segment no more.
+fn let_go(held: &mut HashMap<SegmentNumber, u64>, old: &Old) {
+    if let Some(bytes) = held.get_mut(&old.at.segment()) {
+        *bytes = bytes.saturating_sub(old.stored_bytes);
+        if *bytes == 0 {
+            held.remove(&old.at.segment());
+        }
+    }
+}
+
 impl Versions {
     /// Keep a version of `key`.
     pub fn keep(&self, key: &[u8], old: Old) {
-        let mut map = self.write();
-        match map.get_mut(key) {
+        let mut kept = self.write();
+        *kept.held.entry(old.at.segment()).or_default() += old.stored_bytes;
+        match kept.by_key.get_mut(key) {
             Some(versions) => versions.push(old),
-            None => drop(map.insert(key.into(), vec![old])),
+            None => drop(kept.by_key.insert(key.into(), vec![old])),
         }
         self.count.fetch_add(1, Ordering::Release);
     }
@@ -96,7 +116,7 @@ impl Versions {
         if self.is_empty() {
             return None;
         }
-        self.read().get(key).and_then(|versions| seen(versions, seq))
+        self.read().by_key.get(key).and_then(|versions| seen(versions, seq))
     }
 
     /// Give `each` the versions that a snapshot at `seq` sees of the keys in a range.
@@ -109,11 +129,36 @@ impl Versions {
         if self.is_empty() || is_empty {
             return;
         }
-        for (key, versions) in self.read().range::<[u8], _>(range) {
+        for (key, versions) in self.read().by_key.range::<[u8], _>(range) {
             if let Some(at) = seen(versions, seq) {
                 each(key, at);
             }
         }
+    }
+
+    /// A record was moved: whoever needs it finds it at its new place. Whether somebody does.
+    pub fn moved(&self, key: &[u8], from: Position, to: Position) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let mut kept = self.write();
+        let found = kept.by_key.get_mut(key).and_then(|versions| versions.iter_mut().find(|old| old.at == from));
+        let Some(found) = found else { return false };
+        let old = *found;
+        found.at = to;
+        let_go(&mut kept.held, &old);
+        *kept.held.entry(to.segment()).or_default() += old.stored_bytes;
+        true
+    }
+
+    /// Whether a record is kept here.
+    pub fn needs(&self, key: &[u8], at: Position) -> bool {
+        !self.is_empty() && self.read().by_key.get(key).is_some_and(|versions| versions.iter().any(|old| old.at == at))
+    }
+
+    /// The bytes that are kept here, by segment.
+    pub fn held(&self) -> HashMap<SegmentNumber, u64> {
+        if self.is_empty() { HashMap::new() } else { self.read().held.clone() }
     }
 
     /// Forget what no snapshot needs any more.
@@ -122,10 +167,17 @@ impl Versions {
         if count == 0 || (!live.is_empty() && count < self.purge_at.load(Ordering::Relaxed).max(PURGE_ENTRIES_MIN)) {
             return;
         }
-        let mut map = self.write();
+        let mut kept = self.write();
+        let Kept { by_key, held } = &mut *kept;
         let mut left = 0;
-        map.retain(|_, versions| {
-            versions.retain(|old| live.need(old.seq, old.until));
+        by_key.retain(|_, versions| {
+            versions.retain(|old| {
+                let needed = live.need(old.seq, old.until);
+                if !needed {
+                    let_go(held, old);
+                }
+                needed
+            });
             left += versions.len();
             !versions.is_empty()
         });
@@ -133,12 +185,12 @@ impl Versions {
         self.purge_at.store(2 * left, Ordering::Relaxed);
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Box<[u8]>, Vec<Old>>> {
-        self.old.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Kept> {
+        self.kept.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<Box<[u8]>, Vec<Old>>> {
-        self.old.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Kept> {
+        self.kept.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -149,8 +201,6 @@ fn seen(versions: &[Old], seq: u64) -> Option<Position> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use biombo_journal::SegmentNumber;
-
     fn at(offset: u32) -> Position {
         Position::new(SegmentNumber(1), offset * 8).unwrap()
     }
@@ -161,12 +211,17 @@ mod tests {
         live.enter(10);
         live.enter(20);
         assert!(live.need(5, 11) && live.need(11, 21) && !live.need(11, 20) && !live.need(21, 30));
-        versions.keep(b"k", Old { seq: 5, until: 11, at: at(1) });
-        versions.keep(b"k", Old { seq: 11, until: 21, at: at(2) });
+        versions.keep(b"k", Old { seq: 5, until: 11, at: at(1), stored_bytes: 8 });
+        versions.keep(b"k", Old { seq: 11, until: 21, at: at(2), stored_bytes: 16 });
         assert_eq!(
             (versions.at(b"k", 10), versions.at(b"k", 20), versions.at(b"k", 21)),
             (Some(at(1)), Some(at(2)), None)
         );
+        let elsewhere = Position::new(SegmentNumber(2), 72).unwrap();
+        assert!(versions.needs(b"k", at(2)) && versions.moved(b"k", at(2), elsewhere));
+        assert!(!versions.needs(b"k", at(2)) && !versions.moved(b"k", at(2), at(8)));
+        assert_eq!(versions.at(b"k", 20), Some(elsewhere));
+        assert_eq!(versions.held(), HashMap::from([(SegmentNumber(1), 8), (SegmentNumber(2), 16)]));
         live.leave(20);
         versions.purge(&live);
         live.leave(10);
@@ -181,7 +236,7 @@ mod tests {
         for seq in 1..100_000u64 {
             live.enter(seq);
             if live.need(seq, seq + 1) {
-                versions.keep(b"k", Old { seq, until: seq + 1, at: at(1) });
+                versions.keep(b"k", Old { seq, until: seq + 1, at: at(1), stored_bytes: 8 });
             }
             live.leave(seq);
             versions.purge(&live);

@@ -6,12 +6,14 @@
 //! 4. Where damage keeps the index from following the log, nothing is written any more (`is_broken`).
 
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 
 use biombo_base::published::Guard;
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::{Durability, Op};
 use biombo_journal::{Durability as LogDurability, Parts, Position};
 
+use crate::clean::pace;
 use crate::engine::{LogEngine, Writer, leaf, position};
 use crate::index::{Pin, Writer as IndexWriter};
 use crate::record::{HEADER_BYTES, Kind, Record};
@@ -24,8 +26,18 @@ impl LogEngine {
     /// Apply checked operations.
     pub(crate) fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
         let level = if durability == Durability::Sync { LogDurability::Sync } else { LogDurability::Os };
-        let mut writer = self.lock_writer();
-        let writer = &mut *writer;
+        let wait_ns = {
+            let mut writer = self.lock_writer();
+            self.write_locked(ops, level, &mut writer)?;
+            self.appended(&mut writer)
+        };
+        if wait_ns > 0 {
+            std::thread::sleep(Duration::from_nanos(wait_ns));
+        }
+        Ok(())
+    }
+
+    fn write_locked(&self, ops: &[Op<'_>], level: LogDurability, writer: &mut Writer) -> Result<()> {
         if writer.is_broken {
             let what = "damage kept the index from following the log: open it anew";
             return Err(Error::new(ErrorKind::Poisoned, what));
@@ -54,6 +66,22 @@ impl LogEngine {
                 Ok(())
             }
             ops => self.write_many(ops, level, writer),
+        }
+    }
+
+    /// What cleaning has to know of an append; returns how long its caller should wait, in nanoseconds.
+    #[inline]
+    fn appended(&self, writer: &mut Writer) -> u64 {
+        let segment = writer.at.last().map(|at| at.segment());
+        if segment != writer.segment {
+            writer.segment = segment;
+            if let Some(cleaning) = &self.cleaning {
+                cleaning.wake();
+            }
+        }
+        match self.brake.load(Ordering::Relaxed) {
+            0 => 0,
+            brake => pace::wait_ns(brake, writer.log.stats().written_bytes, &mut writer.unbraked_bytes),
         }
     }
 
@@ -91,7 +119,7 @@ impl LogEngine {
     /// Let the index lead to a record, or away from what it deletes.
     fn publish(&self, record: &Record<'_>, at: Position, publishing: &mut Publishing<'_, '_>) -> Result<()> {
         let Publishing { guard, live, index, writer } = publishing;
-        writer.accounts.add(at.segment(), record.stored_bytes());
+        writer.accounts.add(at.segment(), record);
         match record.kind {
             Kind::Put => {
                 if !live.is_empty() {
@@ -104,6 +132,8 @@ impl LogEngine {
             Kind::Delete => self.remove(record.key, record.seq, publishing)?,
             Kind::DeleteRange => self.remove_range(record.key, Some(record.value), record.seq, publishing)?,
             Kind::DeleteFrom => self.remove_range(record.key, None, record.seq, publishing)?,
+            // No operation makes these.
+            Kind::Superseded | Kind::Begin => {}
         }
         Ok(())
     }
@@ -111,14 +141,14 @@ impl LogEngine {
     /// Keep the present version of `key` if a live snapshot needs it.
     fn keep(&self, key: &[u8], until: u64, guard: &Guard, live: &Live) -> Result<()> {
         let Some(at) = self.index.pin().get(key)?.map(position) else { return Ok(()) };
-        let seq = match self.read(guard, at) {
+        let (seq, stored_bytes) = match self.read(guard, at) {
             Ok(old) if old.key != key => return Ok(()),
-            Ok(old) => old.seq,
+            Ok(old) => (old.seq, old.stored_bytes()),
             // A damaged version may be any: every snapshot that looks for it shall be told.
-            Err(_) => 0,
+            Err(_) => (0, 0),
         };
         if live.need(seq, until) {
-            self.versions.keep(key, Old { seq, until, at });
+            self.versions.keep(key, Old { seq, until, at, stored_bytes });
         }
         Ok(())
     }

@@ -13,11 +13,15 @@ use biombo_base::io::RealIo;
 use biombo_base::io::sim::{Crash, Random};
 use biombo_engine::{Durability, Engine, Op, OpenOptions};
 use biombo_journal::{Log, LogOptions, Lsn, Position};
-use biombo_log::open_with;
+use biombo_log::{LogEngineOptions, open_with};
 use crash_model::{LOG_DIR, Model, agree, contents, disk, open, random_batch};
 
 fn options() -> LogOptions {
     LogOptions { segment_bytes: 16 << 10, recycle_segments_max: 1, ..LogOptions::default() }
+}
+
+fn own() -> LogEngineOptions {
+    LogEngineOptions { log: options(), ..LogEngineOptions::default() }
 }
 
 #[test]
@@ -81,7 +85,7 @@ fn a_bit_that_flips_at_rest_is_refused_on_opening_or_says_nothing() {
 #[test]
 fn a_bit_that_flips_under_an_open_instance_is_reported_and_never_read() {
     let dir = tempfile::tempdir().expect("a directory");
-    let engine = open_with(RealIo::shared(), &OpenOptions::new(dir.path()), options(), false).expect("open");
+    let engine = open_with(RealIo::shared(), &OpenOptions::new(dir.path()), &own(), false).expect("open");
     let mut random = Random(7);
     let mut model = Model::new();
     for number in 0..600u32 {
@@ -170,7 +174,7 @@ fn an_overwritten_damaged_version_is_damage_to_its_snapshot() {
         for bit in [0, 6] {
             let what = format!("bit {bit} of byte {within}");
             let dir = tempfile::tempdir().expect("a directory");
-            let engine = open_with(RealIo::shared(), &OpenOptions::new(dir.path()), options(), false).expect("open");
+            let engine = open_with(RealIo::shared(), &OpenOptions::new(dir.path()), &own(), false).expect("open");
             for (key, value) in [(b"key a", b"one"), (b"key b", b"two"), (b"key c", b"six")] {
                 engine.apply(&[Op::Put { key, value }], Durability::Os).expect("apply");
             }

@@ -8,11 +8,17 @@ use std::time::{Duration, Instant};
 use biombo_base::io::RealIo;
 use biombo_engine::{Batch, Durability, Engine, Op, OpenOptions};
 use biombo_journal::LogOptions;
-use biombo_log::{LogEngine, open_with};
+use biombo_log::{LogEngine, LogEngineOptions, open_with};
 
 fn open(dir: &tempfile::TempDir) -> Arc<LogEngine> {
     let options = LogOptions { segment_bytes: 256 << 10, ..LogOptions::default() };
-    open_with(RealIo::shared(), &OpenOptions::new(dir.path()), options, true).expect("open")
+    open_with(
+        RealIo::shared(),
+        &OpenOptions::new(dir.path()),
+        &LogEngineOptions { log: options, ..LogEngineOptions::default() },
+        true,
+    )
+    .expect("open")
 }
 
 fn number(value: &[u8]) -> u64 {

@@ -12,7 +12,7 @@ use biombo_base::io::Io;
 use biombo_base::io::sim::{Crash, Random, SimIo};
 use biombo_engine::{Batch, Durability, Engine, Op, OpenOptions};
 use biombo_journal::{Log, LogOptions, Lsn, Modes, Position};
-use biombo_log::{LogEngine, open_with};
+use biombo_log::{LogEngine, LogEngineOptions, open_with};
 
 pub const DIR: &str = "db";
 pub const LOG_DIR: &str = "db/log";
@@ -33,7 +33,8 @@ pub fn make_home(sim: &SimIo) {
 }
 
 pub fn open(io: &SimIo, options: &LogOptions) -> Result<Arc<LogEngine>> {
-    open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), options.clone(), false)
+    let own = LogEngineOptions { log: options.clone(), ..LogEngineOptions::default() };
+    open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, false)
 }
 
 /// Small segments, so that a short history fills some.

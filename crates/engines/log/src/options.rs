@@ -1,0 +1,33 @@
+//! What an instance is opened with beside what all engines are.
+
+use biombo_base::{Error, Result};
+use biombo_journal::LogOptions;
+
+/// Options of this engine alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogEngineOptions {
+    /// Its log's: size of a segment, how segments are written.
+    pub log: LogOptions,
+    /// Bytes of data segments by bytes of live records that cleaning keeps to, some segments aside: above 1.
+    pub space_amplification: f64,
+    /// Whether segments are cleaned while writes go on; otherwise only by `compact`.
+    pub cleaning: bool,
+}
+
+impl Default for LogEngineOptions {
+    /// Segments of 64 MiB, half as much again as what is live.
+    fn default() -> Self {
+        Self { log: LogOptions::default(), space_amplification: 1.5, cleaning: true }
+    }
+}
+
+impl LogEngineOptions {
+    /// `Invalid` for a bound that no cleaning can keep; the log checks its own.
+    pub(crate) fn check(&self) -> Result<()> {
+        if !(self.space_amplification >= 1.05 && self.space_amplification.is_finite()) {
+            let given = self.space_amplification;
+            return Err(Error::invalid(format!("space_amplification is {given}, but must be at least 1.05")));
+        }
+        Ok(())
+    }
+}
