@@ -3,6 +3,9 @@
 use biombo_base::{Error, Result};
 use biombo_journal::LogOptions;
 
+/// One segment of each instance of a store together, as far as segments do not become too small.
+const SEGMENTS_BYTES: u64 = 256 << 20;
+
 /// Options of this engine alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogEngineOptions {
@@ -22,6 +25,12 @@ impl Default for LogEngineOptions {
 }
 
 impl LogEngineOptions {
+    /// The room of a segment is reserved when it is begun: many instances together reserve no more than a few large ones.
+    pub(crate) fn for_instances(instances: u32) -> Self {
+        let segment_bytes = (SEGMENTS_BYTES / u64::from(instances.max(1))).clamp(4 << 20, 64 << 20) & !0xfff;
+        Self { log: LogOptions { segment_bytes, ..LogOptions::default() }, ..Self::default() }
+    }
+
     /// `Invalid` for a bound that no cleaning can keep; the log checks its own.
     pub(crate) fn check(&self) -> Result<()> {
         if !(self.space_amplification >= 1.05 && self.space_amplification.is_finite()) {
