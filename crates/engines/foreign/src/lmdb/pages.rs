@@ -370,21 +370,28 @@ impl Walk<'_> {
     }
 
     /// Read the overflow run at `run` that holds a value of `value_bytes`; whether it was whole.
+    ///
+    /// A run may be longer than its value needs: a value that is replaced by a shorter one within the transaction that
+    /// wrote it keeps its run.
     fn overflow(&mut self, from: u64, run: u64, value_bytes: usize, part: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let pages = (HEADER + value_bytes).div_ceil(self.page_bytes) as u64;
-        for page in run..run.saturating_add(pages) {
-            if !self.claim(page, from) {
-                return Ok(false);
-            }
+        let needed = (HEADER + value_bytes).div_ceil(self.page_bytes) as u64;
+        if !self.claim(run, from) {
+            return Ok(false);
         }
         let offset = self.offset(run);
         let mut header = [0; HEADER];
         if !self.read(&mut header, offset)? {
             return Ok(false);
         }
-        if u64_at(&header, 0) != run || u16_at(&header, 10) != OVERFLOW || u64::from(u32_at(&header, 12)) != pages {
-            self.damage(offset, format!("it should begin a large value of {pages} pages"));
+        let pages = u64::from(u32_at(&header, 12));
+        if u64_at(&header, 0) != run || u16_at(&header, 10) != OVERFLOW || pages < needed {
+            self.damage(offset, format!("it should begin a large value of {needed} pages"));
             return Ok(false);
+        }
+        for page in run + 1..run.saturating_add(pages) {
+            if !self.claim(page, from) {
+                return Ok(false);
+            }
         }
         let mut chunk = vec![0; value_bytes.min(CHUNK)];
         let mut done = 0;

@@ -103,6 +103,26 @@ fn verify_reads_every_kind_of_page_and_finds_no_damage_in_a_sound_file() {
 }
 
 #[test]
+fn a_large_value_replaced_by_a_shorter_one_in_its_own_batch_keeps_its_run_and_is_sound() {
+    let dir = tempfile::tempdir().unwrap();
+    let lmdb = open(dir.path()).unwrap();
+    let (long, short) = (vec![1; 70_000], vec![2; 3000]);
+    let keys: Vec<[u8; 4]> = (0..9u32).map(u32::to_be_bytes).collect();
+    for (i, key) in keys.iter().enumerate() {
+        let last = if i % 2 == 0 { &short[..] } else { &short[..5] };
+        lmdb.apply(&[Op::Put { key, value: &long }, Op::Put { key, value: last }], OS).unwrap();
+    }
+    assert_eq!(damages(&lmdb), (9, vec![]));
+    drop(lmdb);
+    let lmdb = open(dir.path()).unwrap();
+    assert_eq!(&*lmdb.get(&keys[2]).unwrap().unwrap(), &short[..]);
+    assert_eq!(&*lmdb.get(&keys[3]).unwrap().unwrap(), &short[..5]);
+    // What the longer runs take is given back with them.
+    lmdb.apply(&[Op::DeleteRange { from: b"", to: None }], SYNC).unwrap();
+    assert_eq!(damages(&lmdb), (0, vec![]));
+}
+
+#[test]
 fn verify_names_the_page_whose_structure_was_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let lmdb = open(dir.path()).unwrap();
