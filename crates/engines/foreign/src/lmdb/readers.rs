@@ -1,15 +1,20 @@
 //! A pool of read transactions.
 //!
-//! Beginning a read transaction allocates it and takes LMDB's reader mutex; renewing one that was reset costs two stores.
-//! So ended ones are kept, reset, in slots of which each thread has its own (threads past [`SLOTS`] share).
+//! Beginning a read transaction allocates it and takes LMDB's reader mutex; renewing one reads the meta page and writes the
+//! table of readers, lines that many environments' reads push out of the cache. So ended ones are kept in slots, of which
+//! each thread has its own (threads past [`SLOTS`] share), and stay open for as long as nothing was committed: then a read
+//! begins with one exchange and one comparison.
 //!
-//! 1. A slot's transaction is reset: it holds no snapshot and keeps no page from being used again.
+//! 1. An idle transaction that is open sees the last commit: it holds no other snapshot, and keeps no page from being used
+//!    again that the next write transaction could use otherwise. A commit publishes its number and then resets all idle ones
+//!    ([`Readers::committed`]); who gives one back looks at the number after putting it into its slot. One of the two meets the
+//!    other.
 //! 2. A transaction taken out of its slot has one owner; MDB_NOTLS lets it move between threads.
 //! 3. Each slot has cache lines of its own, so threads write no line in common.
 
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use lmdb_master_sys as ffi;
 
@@ -21,10 +26,25 @@ const SLOTS: usize = 64;
 #[repr(align(128))]
 struct Slot(AtomicPtr<ffi::MDB_txn>);
 
+/// Marks the pointer of an idle transaction that is open. LMDB's transactions are allocated: the bit is free.
+const OPEN: usize = 1;
+
+fn is_open(idle: *mut ffi::MDB_txn) -> bool {
+    idle.addr() & OPEN != 0
+}
+
+fn untagged(idle: *mut ffi::MDB_txn) -> *mut ffi::MDB_txn {
+    idle.map_addr(|addr| addr & !OPEN)
+}
+
 /// The pool of one environment.
 pub struct Readers {
     env: *mut ffi::MDB_env,
     slots: Box<[Slot]>,
+    /// Slots from here on were never used.
+    slots_used: AtomicUsize,
+    /// The number of the last commit since the environment was opened.
+    committed: AtomicU64,
 }
 
 // SAFETY: (FL1) an environment opened with MDB_NOTLS, and its reset read transactions, may be used from any thread.
@@ -41,7 +61,12 @@ fn thread_slot() -> usize {
 impl Readers {
     /// An empty pool; `env` must be open, with MDB_NOTLS, for as long as the pool lives.
     pub fn new(env: *mut ffi::MDB_env) -> Self {
-        Self { env, slots: (0..SLOTS).map(|_| Slot(AtomicPtr::new(ptr::null_mut()))).collect() }
+        Self {
+            env,
+            slots: (0..SLOTS).map(|_| Slot(AtomicPtr::new(ptr::null_mut()))).collect(),
+            slots_used: AtomicUsize::new(0),
+            committed: AtomicU64::new(0),
+        }
     }
 
     /// A read transaction at the present state; LMDB's code if there is none.
@@ -53,14 +78,30 @@ impl Readers {
     /// As [`begin`](Readers::begin), to be given back by [`give_back`](Readers::give_back).
     #[inline]
     pub fn take(&self) -> Result<*mut ffi::MDB_txn, i32> {
-        let txn = self.slots[thread_slot()].0.swap(ptr::null_mut(), Ordering::Acquire);
-        if txn.is_null() {
+        let idle = self.slots[thread_slot()].0.swap(ptr::null_mut(), Ordering::Acquire);
+        if idle.is_null() {
             return self.begin_new();
         }
-        self.renew(txn)
+        if is_open(idle) && self.sees_last_commit(untagged(idle)) {
+            return Ok(untagged(idle));
+        }
+        self.renew(idle)
     }
 
-    fn renew(&self, txn: *mut ffi::MDB_txn) -> Result<*mut ffi::MDB_txn, i32> {
+    /// Whether `txn`, which is open and the caller's, sees everything that was acknowledged before this call.
+    #[inline]
+    fn sees_last_commit(&self, txn: *mut ffi::MDB_txn) -> bool {
+        // SAFETY: (FL3) the transaction is open and has no other owner.
+        unsafe { ffi::mdb_txn_id(txn) as u64 >= self.committed.load(Ordering::SeqCst) }
+    }
+
+    /// An idle transaction at the present state.
+    fn renew(&self, idle: *mut ffi::MDB_txn) -> Result<*mut ffi::MDB_txn, i32> {
+        let txn = untagged(idle);
+        if is_open(idle) {
+            // SAFETY: (FL3) it came out of its slot open, and has no other owner.
+            unsafe { ffi::mdb_txn_reset(txn) };
+        }
         // SAFETY: (FL3) the transaction came out of its slot: it is reset and has no other owner.
         match unsafe { ffi::mdb_txn_renew(txn) } {
             0 => Ok(txn),
@@ -72,6 +113,40 @@ impl Readers {
         }
     }
 
+    /// Transaction `number` was committed and not acknowledged yet: readers from now on see it, and no idle transaction keeps
+    /// an older snapshot.
+    pub fn committed(&self, number: u64) {
+        self.committed.fetch_max(number, Ordering::SeqCst);
+        for slot in 0..self.slots_used.load(Ordering::SeqCst) {
+            self.reset_idle(slot);
+        }
+    }
+
+    /// Reset what waits in `slot`, if it is open.
+    fn reset_idle(&self, slot: usize) {
+        if !is_open(self.slots[slot].0.load(Ordering::SeqCst)) {
+            return;
+        }
+        let idle = self.slots[slot].0.swap(ptr::null_mut(), Ordering::SeqCst);
+        if is_open(idle) {
+            // SAFETY: (FL3) it came out of its slot open, and has no other owner.
+            unsafe { ffi::mdb_txn_reset(untagged(idle)) };
+        }
+        if !idle.is_null() {
+            self.put_idle(slot, untagged(idle));
+        }
+    }
+
+    /// Put a transaction without owner into `slot`; end it if another one is there. Whether it is in the slot.
+    fn put_idle(&self, slot: usize, idle: *mut ffi::MDB_txn) -> bool {
+        let put = self.slots[slot].0.compare_exchange(ptr::null_mut(), idle, Ordering::SeqCst, Ordering::Relaxed);
+        if put.is_err() {
+            // SAFETY: (FL3) it is in no slot: nobody else can reach it.
+            unsafe { ffi::mdb_txn_abort(untagged(idle)) };
+        }
+        put.is_ok()
+    }
+
     #[cold]
     fn begin_new(&self) -> Result<*mut ffi::MDB_txn, i32> {
         let mut txn = ptr::null_mut();
@@ -81,8 +156,8 @@ impl Readers {
             // All reader slots are taken: an idle transaction of another thread has one.
             ffi::MDB_READERS_FULL => {
                 let mut idle = self.slots.iter().map(|slot| slot.0.swap(ptr::null_mut(), Ordering::Acquire));
-                match idle.find(|txn| !txn.is_null()) {
-                    Some(txn) => self.renew(txn),
+                match idle.find(|idle| !idle.is_null()) {
+                    Some(idle) => self.renew(idle),
                     None => Err(ffi::MDB_READERS_FULL),
                 }
             }
@@ -93,23 +168,33 @@ impl Readers {
     /// End a transaction that [`take`](Readers::take) gave. All that was read in it is invalid from now on.
     #[inline]
     pub fn give_back(&self, txn: *mut ffi::MDB_txn) {
+        // SAFETY: (FL3) the transaction is the caller's, and open.
+        let number = unsafe { ffi::mdb_txn_id(txn) as u64 };
+        let slot = thread_slot();
+        // A transaction may come back on another thread than took it.
+        if slot >= self.slots_used.load(Ordering::Relaxed) {
+            self.slots_used.fetch_max(slot + 1, Ordering::SeqCst);
+        }
+        if number >= self.committed.load(Ordering::Relaxed) {
+            // A commit that missed it in its slot published its number before.
+            if self.put_idle(slot, txn.map_addr(|addr| addr | OPEN)) && number < self.committed.load(Ordering::SeqCst) {
+                self.reset_idle(slot);
+            }
+            return;
+        }
         // SAFETY: (FL3) the caller owned the transaction and gives it up.
         unsafe { ffi::mdb_txn_reset(txn) };
-        let slot = &self.slots[thread_slot()].0;
-        if slot.compare_exchange(ptr::null_mut(), txn, Ordering::Release, Ordering::Relaxed).is_err() {
-            // SAFETY: (FL3) it is in no slot: nobody else can reach it.
-            unsafe { ffi::mdb_txn_abort(txn) };
-        }
+        self.put_idle(slot, txn);
     }
 }
 
 impl Drop for Readers {
     fn drop(&mut self) {
         for slot in &mut self.slots {
-            let txn = *slot.0.get_mut();
-            if !txn.is_null() {
+            let idle = *slot.0.get_mut();
+            if !idle.is_null() {
                 // SAFETY: (FL3) the pool is being dropped: the slot was the only owner.
-                unsafe { ffi::mdb_txn_abort(txn) };
+                unsafe { ffi::mdb_txn_abort(untagged(idle)) };
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What the conformance suite cannot see: LMDB's own limits, damaged files, the pool.
 
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 use super::*;
 
@@ -85,6 +86,65 @@ fn an_idle_transaction_of_another_thread_lends_its_reader_slot() {
         scope.spawn(|| assert!(lmdb.contains(b"k").unwrap()));
     });
     let _views: Vec<_> = (0..READERS_MAX).map(|_| Arc::clone(&lmdb).snapshot().unwrap()).collect();
+}
+
+/// A transaction that stays open between reads must not hide a commit.
+#[test]
+fn idle_reads_see_every_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let lmdb = open(dir.path()).unwrap();
+    put(&lmdb, b"k", &0u32.to_le_bytes()).unwrap();
+    let (value, rounds) = (vec![1; 100_000], 300u32);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let (mut last, mut into) = (0, Vec::new());
+                let until = Instant::now() + Duration::from_secs(20);
+                while last < rounds {
+                    assert!(Instant::now() < until, "still {last}");
+                    assert!(lmdb.get_into(b"k", &mut into).unwrap());
+                    let now = u32::from_le_bytes(into[..].try_into().unwrap());
+                    assert!(now >= last, "{now} after {last}");
+                    last = now;
+                }
+            });
+        }
+        for round in 1..=rounds {
+            put(&lmdb, b"large", &value).unwrap();
+            put(&lmdb, b"k", &round.to_le_bytes()).unwrap();
+            // The writer's own idle transaction was opened before this commit.
+            assert_eq!(&*lmdb.get(b"k").unwrap().unwrap(), &round.to_le_bytes());
+        }
+    });
+    assert_eq!(damages(&lmdb), (2, vec![]));
+}
+
+/// An idle thread's transaction, opened before many commits, is reset by them.
+#[test]
+fn a_thread_that_read_once_and_sleeps_holds_no_old_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    let lmdb = open(dir.path()).unwrap();
+    put(&lmdb, b"k", b"v").unwrap();
+    std::thread::scope(|scope| {
+        let (asleep, sleeps) = std::sync::mpsc::channel();
+        let (wake, woken) = std::sync::mpsc::channel::<()>();
+        scope.spawn({
+            let lmdb = &lmdb;
+            move || {
+                lmdb.get(b"k").unwrap().unwrap();
+                asleep.send(()).unwrap();
+                let _ = woken.recv();
+            }
+        });
+        sleeps.recv().unwrap();
+        let value = vec![1; 100_000];
+        for _ in 0..200 {
+            put(&lmdb, b"large", &value).unwrap();
+        }
+        let bytes = lmdb.stats().unwrap().physical_bytes.unwrap();
+        assert!(bytes < 20 * value.len() as u64, "{bytes}");
+        drop(wake);
+    });
 }
 
 #[test]
