@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{bench, copy, engines, key, maintain, scan, stat};
+use crate::commands::{bench, copy, engines, key, maintain, repair, scan, stat};
 use crate::failure::{Done, Failure};
 use crate::format::tsv;
 use crate::load;
@@ -47,6 +47,7 @@ pub(crate) enum Command {
     Count(scan::CountArgs),
     Stat(stat::StatArgs),
     Verify(maintain::VerifyArgs),
+    Repair(repair::RepairArgs),
     Checkpoint(copy::CheckpointArgs),
     Backup(copy::BackupArgs),
     Restore(copy::RestoreArgs),
@@ -71,6 +72,7 @@ impl Command {
             Self::Count(args) => scan::count(&args),
             Self::Stat(args) => stat::stat(&args),
             Self::Verify(args) => maintain::verify(&args),
+            Self::Repair(args) => repair::repair(&args),
             Self::Checkpoint(args) => copy::checkpoint(&args),
             Self::Backup(args) => copy::backup(&args),
             Self::Restore(args) => copy::restore(args),

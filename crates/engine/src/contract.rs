@@ -113,3 +113,29 @@ pub struct Damage {
     /// What is wrong, in one line.
     pub what: String,
 }
+
+/// Something that a repair found damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// The damaged file.
+    pub file: PathBuf,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// How much of it is dropped, in bytes; 0 where something is missing.
+    pub bytes: u64,
+    /// What is wrong, in one line.
+    pub what: String,
+    /// The key of the record that is lost, as it lies there: it may be what is damaged.
+    pub key: Option<Vec<u8>>,
+}
+
+/// What a repair has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Damages that were told of; 0: nothing was changed.
+    pub losses: u64,
+    /// Sound records that were written once more, because they stood beside damaged ones.
+    pub moved_records: u64,
+    /// Files that were replaced. They are kept beside, under names that no engine reads.
+    pub replaced_files: u64,
+}

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{Capabilities, Durability, Engine, Error, Result};
+use crate::{Capabilities, Durability, Engine, Error, Loss, Repaired, Result};
 
 /// How to open one instance of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,12 @@ impl OpenOptions {
 /// Opens an instance.
 pub type Open = Arc<dyn Fn(&OpenOptions) -> Result<Arc<dyn Engine>> + Send + Sync>;
 
+/// Repairs an instance that nobody has open, and tells of everything that is damaged.
+///
+/// What is sound is kept: damage costs the records that it lies in. Afterwards the instance opens and verifies clean; cut short
+/// by a crash, it can be run again. An instance without damage is not changed. `Busy` while it is open.
+pub type Repair = Arc<dyn Fn(&OpenOptions, &mut dyn FnMut(Loss)) -> Result<Repaired> + Send + Sync>;
+
 /// One engine that this build has.
 #[derive(Clone)]
 pub struct EngineKind {
@@ -45,6 +51,8 @@ pub struct EngineKind {
     /// Create an instance in an empty directory, or open the one that is there. A directory that holds something else is
     /// an error and stays as it is.
     pub open: Open,
+    /// `None`: the engine cannot be repaired.
+    pub repair: Option<Repair>,
 }
 
 /// The engines of this build, in the order in which they are listed.

@@ -61,7 +61,7 @@
 //! (files), `manifest` (which segments exist), `reader` (one segment's file), `recovery` and `replay` (opening), `files`
 //! (making, dropping and recycling segments), `table` (readers), `flush` (what is sealed and not synced), `chooser` (modes),
 //! `active` (the segment that is written), `cold` (segments written apart), `walk` (their records in order), `log`, `group` (what is gathered for the next
-//! write), `journal` (group commit).
+//! write), `journal` (group commit), `repair` (of what is damaged).
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -83,6 +83,7 @@ mod options;
 mod position;
 mod reader;
 mod recovery;
+mod repair;
 mod replay;
 mod table;
 #[cfg(test)]
@@ -98,6 +99,7 @@ pub use options::{
     Durability, JournalOptions, JournalStats, LogOptions, LogStats, Lsn, Mode, Modes, SegmentInfo, SegmentKind,
 };
 pub use position::{Position, SegmentNumber};
+pub use repair::{Loss, Repaired, Salvage};
 pub use replay::{Replay, Wants};
 pub use table::{LogReader, Segment};
 pub use walk::Walk;

@@ -254,6 +254,57 @@ impl Loaded {
     }
 }
 
+/// What can be read of a manifest, however damaged it is.
+#[derive(Debug, Default)]
+pub(crate) struct Salvaged {
+    pub path: PathBuf,
+    pub state: State,
+    /// Where something is lost, and what.
+    pub losses: Vec<(u64, &'static str)>,
+}
+
+impl Salvaged {
+    /// Apply every edit that can be read, in order. `Unsupported` when another version wrote it.
+    pub fn read(io: &dyn Io, dir: &Path) -> Result<Self> {
+        let path = manifest_path(dir);
+        let failed = |e| Error::io(format_args!("read {}", path.display()), e);
+        let mut salvaged = Self { path: path.clone(), ..Self::default() };
+        if !io.exists(&path).map_err(failed)? {
+            salvaged.losses.push((0, "the manifest is missing"));
+            return Ok(salvaged);
+        }
+        let file = io.open(&path, OpenMode::READ).map_err(failed)?;
+        let mut bytes = vec![0; file.len().map_err(failed)? as usize];
+        let got = file.read_at(&mut bytes, 0).map_err(failed)?;
+        bytes.truncate(got);
+        let head = bytes.get(..60).filter(|head| head[..8] == MAGIC && get_u32(&bytes, 60) == Some(crc32c(head)));
+        match head.and_then(|head| get_u32(head, 8)) {
+            Some(version) => check_version(&path, version)?,
+            None => salvaged.losses.push((0, "the header of the manifest is damaged")),
+        }
+        // The id proves itself by the edits that it seals.
+        let id = get_u64(&bytes, 16).unwrap_or(0);
+        let (mut at, mut last) = (BLOCK_BYTES, 0);
+        while at < bytes.len() {
+            match decode_edit(id, &bytes[at..]).filter(|(sequence, ..)| *sequence > last) {
+                Some((sequence, ops, count)) => {
+                    if sequence != last + 1 {
+                        salvaged.losses.push((at as u64, "edits of the manifest before this one cannot be read"));
+                    }
+                    ops.iter().for_each(|op| salvaged.state.apply(op));
+                    last = sequence;
+                    at += count;
+                }
+                None => at += BLOCK_BYTES,
+            }
+        }
+        if last == 0 {
+            salvaged.losses.push((BLOCK_BYTES as u64, "no edit of the manifest can be read"));
+        }
+        Ok(salvaged)
+    }
+}
+
 /// The manifest, to be changed.
 pub(crate) struct Manifest {
     io: Arc<dyn Io>,
@@ -280,6 +331,11 @@ impl Manifest {
         file.write_at(&last, loaded.last.start as u64).map_err(failed)?;
         let Loaded { state, id, sequence, last, bytes } = loaded;
         Ok(Self { io, path, file, id, sequence, end: last.end, room: bytes.len(), state })
+    }
+
+    /// A fresh one that says `state`, in the place of whatever there is; durable when this returns.
+    pub fn open_as(io: Arc<dyn Io>, dir: &Path, state: State) -> Result<Self, Failure> {
+        Self::make(io, manifest_path(dir), state, 0)
     }
 
     /// A fresh one that says `state`, with room for `more` bytes of edits at least.

@@ -10,6 +10,7 @@
 //! | [`Scan`], [`Snapshot`], `merge`, `chain` | one ordered view, one point in history |
 //! | [`Update`], `stripes` | read-modify-write |
 //! | `copy`, `backup`, [`StoreStats`] | checkpoints, backups, figures, verification |
+//! | `repair` | what is sound of a damaged store |
 //! | [`StoreEngine`] | a store as an engine, for the conformance suite |
 //! | `keyspace` | room for the store's own keys |
 //!
@@ -32,6 +33,7 @@ mod options;
 mod owner;
 mod placement;
 mod poison;
+mod repair;
 mod retirer;
 mod rmw;
 mod scan;

@@ -5,5 +5,6 @@ pub(crate) mod copy;
 pub(crate) mod engines;
 pub(crate) mod key;
 pub(crate) mod maintain;
+pub(crate) mod repair;
 pub(crate) mod scan;
 pub(crate) mod stat;

@@ -15,7 +15,7 @@
 //!
 //! Modules: `record` (what stands in a record), [`index`], `versions` (what snapshots need), `accounts` (what is live),
 //! `engine` (one instance), `write`, `read`, `cursor`, `recover`, `copy`, `clean` (getting
-//! space back), `verify`, `inspect` (figures).
+//! space back), `verify`, `repair`, `inspect` (figures).
 
 #![deny(unsafe_code)]
 
@@ -31,6 +31,7 @@ mod options;
 mod read;
 mod record;
 mod recover;
+mod repair;
 mod verify;
 mod versions;
 mod write;

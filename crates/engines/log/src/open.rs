@@ -23,7 +23,7 @@ use crate::versions::{Live, Versions};
 pub const NAME: &str = "log";
 
 /// The log's directory within that of the instance.
-const LOG_DIR: &str = "log";
+pub(crate) const LOG_DIR: &str = "log";
 
 /// The entry for the registry.
 pub fn kind() -> EngineKind {
@@ -33,6 +33,10 @@ pub fn kind() -> EngineKind {
         version: || env!("CARGO_PKG_VERSION").to_owned(),
         capabilities,
         open: Arc::new(|options| Ok(open(RealIo::shared(), options, true)?)),
+        repair: Some(Arc::new(|options, tell| {
+            let io: Arc<dyn Io> = RealIo::shared();
+            LogEngine::repair(&io, &options.dir, tell)
+        })),
     }
 }
 

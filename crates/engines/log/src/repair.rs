@@ -1,0 +1,60 @@
+//! Repair of a damaged instance: the log's, with the keys of what is lost.
+//!
+//! A damaged record is as if it had never been written: the key has its version before that, if one is still there, or none. Which
+//! keys these are is told as far as the damaged bytes can be read. A deletion that is damaged brings back what it deleted, if
+//! that was not cleaned away yet.
+//!
+//! Moved records keep their bytes, their numbers among them. In a cold segment that repair wrote, the first record is numbered
+//! no higher than any that a needed tombstone deletes there would allow: the rule of tombstones (`clean::pass`) holds for it,
+//! since the records keep the order of the segment that they come from.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use biombo_base::io::Io;
+use biombo_base::{Error, ErrorKind, Result};
+use biombo_engine::{Loss, Repaired};
+use biombo_journal::{Log, Salvage};
+
+use crate::engine::LogEngine;
+use crate::open::LOG_DIR;
+use crate::record::Record;
+use crate::recover::check_home;
+
+struct Telling<'a> {
+    tell: &'a mut dyn FnMut(Loss),
+}
+
+impl Salvage for Telling<'_> {
+    fn accepts(&mut self, record: &[u8]) -> bool {
+        Record::parse(record).is_some()
+    }
+
+    fn lost(&mut self, loss: biombo_journal::Loss) {
+        let biombo_journal::Loss { file, offset, bytes, what, record } = loss;
+        let key = record.as_deref().and_then(Record::parse).map(|record| record.key).filter(|key| !key.is_empty());
+        let key = key.map(<[u8]>::to_vec);
+        (self.tell)(Loss { file, offset, bytes, what, key });
+    }
+}
+
+impl LogEngine {
+    /// Make the damaged instance in `dir`, which nobody has open, one that opens and verifies clean, with everything in it that
+    /// is sound; `tell` hears of each damage. One without damage is not changed.
+    ///
+    /// # Errors
+    /// `Busy` while it is open, `NotFound` where there is none, `Invalid` where the directory holds something else,
+    /// `Unsupported` when a newer version wrote it, `Full`; after any of them it is as it was, and repair can run again.
+    pub fn repair(io: &Arc<dyn Io>, dir: &Path, tell: &mut dyn FnMut(Loss)) -> Result<Repaired> {
+        if !io.exists(dir).map_err(|e| Error::io(format_args!("open {}", dir.display()), e))? {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no store in {}", dir.display())));
+        }
+        check_home(&**io, dir, LOG_DIR)?;
+        let done = Log::repair(io, &dir.join(LOG_DIR), &mut Telling { tell })?;
+        Ok(Repaired {
+            losses: done.losses,
+            moved_records: done.moved_records,
+            replaced_files: done.replaced.len() as u64,
+        })
+    }
+}

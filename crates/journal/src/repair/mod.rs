@@ -1,0 +1,385 @@
+//! Repair: what is sound in a damaged log is kept, the rest is told and let go of.
+//!
+//! A segment without damage stays as it is. The sound records of a damaged one are written once more, to a cold segment that
+//! replaces it. Then one manifest says what there is. The file of a replaced segment stays beside, as `N.seg.damaged`.
+//!
+//! Invariants:
+//!
+//! 1. Damage costs the records that it lies in. A frame's header, a segment's header, a footer and the manifest cost none.
+//! 2. What [`Log::open`] would take for a torn tail is no damage, and ends the log here as it does there. The same evidence
+//!    decides: somebody says that the records were durable.
+//! 3. A log that opens is not changed.
+//! 4. With parts of the manifest lost, every segment that has a file is taken up, dropped ones too that were not removed yet: the
+//!    owner must tell old records from new ones by what is in them.
+//!
+//! **Crash argument.** Everything is written beside what is there and synced, cold segments under numbers that nobody has used;
+//! the kept segments are synced too. The rename of the manifest is the one step that counts. Before it the damaged log is as it
+//! was, the cold segments are files that no manifest names, and repair can run again; after it the log is whole. The files of
+//! replaced segments are renamed last: if that is cut short, the next opening removes them like any dropped segment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use biombo_base::io::{Io, Mapping, OpenMode};
+use biombo_base::{Error, ErrorKind, Result};
+
+use crate::cold::ColdWriter;
+use crate::failure::Failure;
+use crate::footer::read_footer;
+use crate::format::{ALIGN_BYTES, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, record_at};
+use crate::manifest::{Entry, Manifest, Salvaged, Seal, State};
+use crate::names::{Name, lock_path};
+use crate::recovery::{Listing, recover};
+use crate::{Log, Lsn, SegmentKind, SegmentNumber};
+
+use scan::{Known, Scanned};
+
+mod scan;
+#[cfg(test)]
+mod tests;
+
+/// Bytes of a damaged record that its owner gets to see.
+const SHOWN_BYTES_MAX: usize = 128 << 10;
+
+/// Something that is damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// The file.
+    pub file: PathBuf,
+    /// Where in it.
+    pub offset: u64,
+    /// How much; 0 where something is missing.
+    pub bytes: u64,
+    /// What is wrong.
+    pub what: String,
+    /// If it is one record: its bytes as they lie there, the first of them, with whatever is wrong in them.
+    pub record: Option<Vec<u8>>,
+}
+
+/// Who owns the log that is repaired.
+pub trait Salvage {
+    /// Whether a record with a right checksum is one of the owner's. One that is not is damage.
+    fn accepts(&mut self, record: &[u8]) -> bool;
+
+    /// Something is damaged.
+    fn lost(&mut self, loss: Loss);
+}
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Damages that were told of.
+    pub losses: u64,
+    /// Segments that were replaced; their files have `.damaged` at the end of their names.
+    pub replaced: Vec<SegmentNumber>,
+    /// Records that were written once more.
+    pub moved_records: u64,
+}
+
+impl Log {
+    /// Make a damaged log one that opens, with every record that is sound; see the [module](self). A log that is whole is not
+    /// changed.
+    ///
+    /// `Busy` while somebody has it open, `NotFound` where there is none, `Unsupported` for another version's. After any error
+    /// the log is as it was.
+    pub fn repair(io: &Arc<dyn Io>, dir: &Path, owner: &mut dyn Salvage) -> Result<Repaired> {
+        let failed = |doing: &str, e| Error::io(format_args!("{doing} the journal {}", dir.display()), e);
+        if !io.exists(dir).map_err(|e| failed("open", e))? {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no journal in {}", dir.display())));
+        }
+        let Some(_lock) = io.try_lock(&lock_path(dir)).map_err(|e| failed("lock", e))? else {
+            let what = format!("the journal {} is open already, here or in another process", dir.display());
+            return Err(Error::new(ErrorKind::Busy, what));
+        };
+        let mut repair = Repair { io, dir, owner, done: Repaired::default() };
+        if !repair.is_whole()? {
+            repair.run()?;
+        }
+        Ok(repair.done)
+    }
+}
+
+/// A segment whose seed is known.
+struct Source {
+    number: SegmentNumber,
+    path: PathBuf,
+    map: Arc<Mapping>,
+    kind: SegmentKind,
+    /// `None` when it cannot be read.
+    header: Option<SegmentHeader>,
+    seed: u32,
+    base_lsn: Lsn,
+    seal: Option<Seal>,
+}
+
+impl Source {
+    fn bytes(&self) -> &[u8] {
+        self.map.slice(0, self.map.committed()).unwrap_or_default()
+    }
+}
+
+struct Repair<'a> {
+    io: &'a Arc<dyn Io>,
+    dir: &'a Path,
+    owner: &'a mut dyn Salvage,
+    done: Repaired,
+}
+
+impl Repair<'_> {
+    /// Whether it opens, and every record is the owner's.
+    fn is_whole(&mut self) -> Result<bool> {
+        let listing = Listing::read(&**self.io, self.dir)?;
+        let Self { io, dir, owner, .. } = self;
+        let mut has_foreign = false;
+        let opened = crate::manifest::Loaded::read(&***io, dir).and_then(|loaded| {
+            let mut replay = |_, _, record: &[u8]| {
+                has_foreign |= !owner.accepts(record);
+                Ok(())
+            };
+            let recovered = recover(&***io, dir, &listing, loaded.as_ref(), &mut replay)?;
+            for found in &recovered.segments {
+                let path = Name::Segment(found.header.number).path(dir);
+                found.seal.footer.map(|at| read_footer(&***io, &path, found.header.seed(), at)).transpose()?;
+            }
+            Ok(())
+        });
+        match opened {
+            Ok(()) => Ok(!has_foreign),
+            Err(error) if error.kind() == ErrorKind::Corruption => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn lost(&mut self, file: &Path, offset: u64, bytes: u64, what: impl Into<String>) {
+        self.done.losses += 1;
+        self.owner.lost(Loss { file: file.to_owned(), offset, bytes, what: what.into(), record: None });
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let listing = Listing::read(&**self.io, self.dir)?;
+        let manifest = self.manifest(&listing)?;
+        let mut sources = Vec::new();
+        for number in manifest.0 {
+            sources.extend(self.source(number, &manifest.1)?);
+        }
+        // Cold segments do not lie in the log's order.
+        sources.sort_by_key(|source| (source.kind == SegmentKind::Hot, source.number));
+        let stated = manifest.1.durable_lsn;
+        let durable_lsn =
+            sources.iter().filter(|source| source.kind == SegmentKind::Hot).fold(stated, |lsn, source| {
+                let header = source.header.map_or(Lsn::FIRST, |header| header.durable_lsn);
+                lsn.max(header).max(scan::watermark(source.bytes(), source.seed))
+            });
+        let used = listing.segments.iter().chain(&listing.new).chain(&listing.free).map(|number| number.0);
+        let next = used.max().unwrap_or(0).saturating_add(1).max(manifest.1.next_number.0);
+        let mut state = State { entries: BTreeMap::new(), durable_lsn: Lsn::FIRST, next_number: SegmentNumber(next) };
+        let mut last_lsn = Lsn::FIRST;
+        for (i, source) in sources.iter().enumerate() {
+            let bound = sources.get(i + 1).filter(|_| source.kind == SegmentKind::Hot).map(|later| later.base_lsn);
+            let scanned = self.scan(source, bound, durable_lsn);
+            let is_sound = scanned.gaps.is_empty() && source.header.is_some();
+            if is_sound {
+                let footer = self.footer(source);
+                let file = self.io.open(&source.path, OpenMode::WRITE);
+                file.and_then(|file| file.sync())
+                    .map_err(|e| Error::io(format_args!("sync {}", source.path.display()), e))?;
+                let seal = Seal { end_lsn: scanned.end_lsn, data_bytes: scanned.end as u64, footer };
+                let entry = Entry { kind: source.kind, base_lsn: source.base_lsn, seal: Some(seal) };
+                state.entries.insert(source.number, entry);
+                if source.kind == SegmentKind::Hot {
+                    last_lsn = scanned.end_lsn;
+                }
+            } else {
+                self.tell(source, &scanned);
+                self.rewrite(source, &scanned, &mut state)?;
+                self.done.replaced.push(source.number);
+            }
+            if scanned.is_torn {
+                break;
+            }
+        }
+        // Nobody may say that more was durable than there is.
+        state.durable_lsn = durable_lsn.min(last_lsn);
+        Manifest::open_as(Arc::clone(self.io), self.dir, state).map_err(Failure::into_error)?;
+        for &number in &self.done.replaced {
+            let path = Name::Segment(number).path(self.dir);
+            let aside = path.with_extension("seg.damaged");
+            let failed = |e| Error::io(format_args!("rename {}", path.display()), e);
+            self.io.rename(&path, &aside).map_err(failed)?;
+        }
+        self.io.sync_dir(self.dir).map_err(|e| Error::io(format_args!("sync {}", self.dir.display()), e))
+    }
+
+    /// What can be read of the manifest, and the segments to take up.
+    fn manifest(&mut self, listing: &Listing) -> Result<(BTreeSet<SegmentNumber>, State)> {
+        let Salvaged { path, state, losses } = Salvaged::read(&**self.io, self.dir)?;
+        let mut has_holes = !losses.is_empty();
+        for (offset, what) in losses {
+            self.lost(&path, offset, 0, what);
+        }
+        let mut numbers: BTreeSet<_> = state.entries.keys().copied().collect();
+        for &number in state.entries.keys().filter(|number| !listing.segments.contains(number)) {
+            numbers.remove(&number);
+            has_holes = true;
+            self.lost(
+                &Name::Segment(number).path(self.dir),
+                0,
+                0,
+                "this segment is named by the manifest and is missing",
+            );
+        }
+        for &number in listing.segments.iter().filter(|number| !state.entries.contains_key(number)) {
+            // The last edit may be lost without a trace, but then the segment that it named has frames.
+            let is_newer = number >= state.next_number
+                && self.map(number)?.is_some_and(|map| {
+                    let bytes = map.slice(0, map.committed()).unwrap_or_default();
+                    let path = Name::Segment(number).path(self.dir);
+                    let header = SegmentHeader::decode(&path, bytes).ok();
+                    header.is_some_and(|header| {
+                        let first = bytes.get(SEGMENT_HEADER_BYTES..).unwrap_or_default();
+                        header.kind == SegmentKind::Hot
+                            && crate::format::FrameHeader::decode(header.seed(), first).is_some()
+                    })
+                });
+            if is_newer {
+                self.lost(&path, 0, 0, format!("the edit that names segment {number} cannot be read"));
+            }
+            if has_holes || is_newer {
+                numbers.insert(number);
+            }
+        }
+        Ok((numbers, state))
+    }
+
+    fn map(&self, number: SegmentNumber) -> Result<Option<Arc<Mapping>>> {
+        let path = Name::Segment(number).path(self.dir);
+        let failed = |e| Error::io(format_args!("read {}", path.display()), e);
+        let file = self.io.open(&path, OpenMode::READ).map_err(failed)?;
+        let bytes = file.len().map_err(failed)?;
+        if bytes < SEGMENT_HEADER_BYTES as u64 {
+            return Ok(None);
+        }
+        file.map(bytes, bytes, false).map(Some).map_err(failed)
+    }
+
+    /// A segment to take up; `None` when nothing of it can be read.
+    fn source(&mut self, number: SegmentNumber, state: &State) -> Result<Option<Source>> {
+        let path = Name::Segment(number).path(self.dir);
+        let entry = state.entries.get(&number);
+        let Some(map) = self.map(number)? else {
+            self.lost(&path, 0, 0, "the file is too short for a segment");
+            return Ok(None);
+        };
+        let bytes = map.slice(0, map.committed()).unwrap_or_default();
+        let header = match SegmentHeader::decode(&path, bytes) {
+            Ok(header) if header.number == number => Some(header),
+            Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
+            Ok(_) | Err(_) => None,
+        };
+        // A sound header that contradicts the manifest is of another life.
+        let header = header
+            .filter(|header| entry.is_none_or(|entry| (entry.kind, entry.base_lsn) == (header.kind, header.base_lsn)));
+        if header.is_none() {
+            self.lost(&path, 0, SEGMENT_HEADER_BYTES as u64, "the header of a segment is damaged");
+        }
+        let seed =
+            header.map(|header| header.seed()).or_else(|| scan::seed_of(bytes, entry.map(|entry| entry.base_lsn)));
+        let Some(seed) = seed else {
+            // Without a frame there is nothing to lose, with one that is damaged too nothing to find.
+            self.lost(&path, SEGMENT_HEADER_BYTES as u64, 0, "nothing in this segment can be read");
+            self.done.replaced.push(number);
+            return Ok(None);
+        };
+        let first_lsn = || scan::first_lsn(bytes, seed).unwrap_or(Lsn::FIRST);
+        let kind = entry.map(|entry| entry.kind).or(header.map(|header| header.kind));
+        let base_lsn = entry.map(|entry| entry.base_lsn).or(header.map(|header| header.base_lsn));
+        let base_lsn = base_lsn.unwrap_or_else(first_lsn);
+        let seal = entry.and_then(|entry| entry.seal);
+        // Of what nobody knows, only cold segments begin with 1 beside the very first one.
+        let kind = kind.unwrap_or(if base_lsn == Lsn::FIRST { SegmentKind::Cold } else { SegmentKind::Hot });
+        Ok(Some(Source { number, path, map: Arc::clone(&map), kind, header, seed, base_lsn, seal }))
+    }
+
+    fn scan(&mut self, source: &Source, bound: Option<Lsn>, durable_lsn: Lsn) -> Scanned {
+        let bytes = source.bytes();
+        let is_cold = source.kind == SegmentKind::Cold;
+        let sealed = source.seal.map(|seal| seal.data_bytes as usize);
+        let known = Known {
+            seed: source.seed,
+            block_bytes: source.header.map_or(ALIGN_BYTES, |header| header.block_bytes()),
+            base_lsn: source.base_lsn,
+            end_lsn: source.seal.map(|seal| seal.end_lsn).or(bound),
+            durable_lsn: if is_cold { Lsn(u64::MAX) } else { durable_lsn },
+            data_bytes: sealed.unwrap_or_else(|| scan::footer_at(bytes, source.seed)),
+        };
+        scan::scan(bytes, &known, &mut |record| self.owner.accepts(record))
+    }
+
+    /// Whether its footer, if it has one, is as it was written.
+    fn footer(&mut self, source: &Source) -> Option<crate::manifest::FooterAt> {
+        let at = source.seal?.footer?;
+        match read_footer(&**self.io, &source.path, source.seed, at) {
+            Ok(_) => Some(at),
+            Err(error) => {
+                self.lost(&source.path, at.offset, at.bytes.into(), error.message());
+                None
+            }
+        }
+    }
+
+    fn tell(&mut self, source: &Source, scanned: &Scanned) {
+        for gap in &scanned.gaps {
+            let start = gap.bytes.start + RECORD_HEADER_BYTES;
+            let shown = start.min(gap.bytes.end)..gap.bytes.end.min(start + SHOWN_BYTES_MAX);
+            let record = gap.is_record.then(|| source.bytes().get(shown).map(<[u8]>::to_vec)).flatten();
+            self.done.losses += 1;
+            self.owner.lost(Loss {
+                file: source.path.clone(),
+                offset: gap.bytes.start as u64,
+                bytes: gap.bytes.len() as u64,
+                what: gap.what.to_owned(),
+                record,
+            });
+        }
+    }
+
+    /// Write what is sound to cold segments, which are complete, synced and named when this returns.
+    fn rewrite(&mut self, source: &Source, scanned: &Scanned, state: &mut State) -> Result<()> {
+        let mut writer: Option<ColdWriter> = None;
+        for &at in &scanned.records {
+            let Some((record, _)) = record_at(source.bytes(), at) else { continue };
+            let mut cold = match writer.take() {
+                Some(cold) => cold,
+                None => self.cold(state)?,
+            };
+            match cold.append(&[record]) {
+                Err(error) if error.kind() == ErrorKind::Invalid => {
+                    finish(cold, state)?;
+                    cold = self.cold(state)?;
+                    cold.append(&[record])?;
+                }
+                appended => drop(appended?),
+            }
+            self.done.moved_records += 1;
+            writer = Some(cold);
+        }
+        writer.map_or(Ok(()), |cold| finish(cold, state))
+    }
+
+    fn cold(&self, state: &mut State) -> Result<ColdWriter> {
+        let number = state.next_number;
+        let next = number.0.checked_add(1).filter(|next| *next < u32::MAX);
+        state.next_number =
+            SegmentNumber(next.ok_or_else(|| Error::new(ErrorKind::Full, "all numbers of segments are used"))?);
+        ColdWriter::create(Arc::clone(self.io), self.dir.to_owned(), number)
+    }
+}
+
+fn finish(cold: ColdWriter, state: &mut State) -> Result<()> {
+    let cold = cold.finish(&[])?;
+    let entry = Entry { kind: SegmentKind::Cold, base_lsn: Lsn::FIRST, seal: Some(cold.found.seal) };
+    state.entries.insert(cold.number(), entry);
+    cold.installed();
+    Ok(())
+}
