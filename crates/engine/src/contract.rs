@@ -93,6 +93,11 @@ pub trait Cursor: Send {
     fn first(&mut self) -> Result<()>;
     /// To the last key.
     fn last(&mut self) -> Result<()>;
+    /// About so many keys will be asked for after the next movement that seeks: an engine that gathers keys ahead need not
+    /// gather more. A hint, which changes no answer.
+    fn expect(&mut self, keys: u64) {
+        let _ = keys;
+    }
     /// To the next key.
     fn next(&mut self) -> Result<()>;
     /// To the key before.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use biombo_base::io::{BLOCK_BYTES, File, Io, Mapping, OpenMode};
+use biombo_base::io::{Advice, BLOCK_BYTES, File, Io, Mapping, OpenMode};
 use biombo_base::{Error, Result};
 
 use crate::failure::Failure;
@@ -226,9 +226,13 @@ impl Files {
             && alone.capacity() == header.capacity_bytes
         {
             alone.reset(start)?;
+            // Only time is at stake.
+            let _ = mapping.advise(0, header.capacity_bytes, Advice::HugePages);
             return Ok(mapping);
         }
-        file.map(header.capacity_bytes, start, true)
+        let mapping = file.map(header.capacity_bytes, start, true)?;
+        let _ = mapping.advise(0, header.capacity_bytes, Advice::HugePages);
+        Ok(mapping)
     }
 
     /// Let the manifest say that all before `durable_lsn` is durable.

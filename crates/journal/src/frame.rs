@@ -30,16 +30,18 @@ pub(crate) trait Batch {
 /// Fill `into`, which has exactly the record's size, and add its header to the checksum of headers.
 #[inline]
 pub(crate) fn encode_record(into: &mut [u8], parts: &[&[u8]], seed: u32, headers_crc: &mut u32) {
-    let bytes = length(parts) as u32;
-    put_u32(into, 0, bytes);
-    put_u32(into, 4, record_crc(seed, bytes, parts));
-    *headers_crc = crc32c_append(*headers_crc, &into[..RECORD_HEADER_BYTES]);
     let mut end = RECORD_HEADER_BYTES;
     for part in parts {
         into[end..end + part.len()].copy_from_slice(part);
         end += part.len();
     }
     into[end..].fill(0);
+    let bytes = (end - RECORD_HEADER_BYTES) as u32;
+    // Of the copy, which is one piece and in the cache.
+    let crc = record_crc(seed, bytes, &[&into[RECORD_HEADER_BYTES..end]]);
+    put_u32(into, 0, bytes);
+    put_u32(into, 4, crc);
+    *headers_crc = crc32c_append(*headers_crc, &into[..RECORD_HEADER_BYTES]);
 }
 
 pub(crate) fn length(parts: &[&[u8]]) -> usize {

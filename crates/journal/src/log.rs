@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use biombo_base::io::{Io, Lock};
+use biombo_base::io::{Advice, Io, Lock};
 use biombo_base::published::{Domain, Published};
 use biombo_base::{Error, ErrorKind, Result};
 
@@ -420,6 +420,8 @@ impl Log {
             // Where the file cannot be mapped, its copy in memory serves as well.
             let data = if mode == Mode::Mapped { None } else { map_sealed(&*active.file, &seal).ok() };
             let data = data.unwrap_or_else(|| Arc::clone(&written.data));
+            // What memory pressure takes is read back record by record. Only time is at stake.
+            let _ = data.advise(0, data.capacity(), Advice::SmallPages);
             Arc::new(Segment { number, kind, mode, seed: written.seed, data, footer: seal.footer })
         });
         if mode != Mode::Direct {

@@ -98,6 +98,10 @@ impl Cursor for ChainCursor {
         self.settle_back(link)
     }
 
+    fn expect(&mut self, keys: u64) {
+        self.sources.iter_mut().for_each(|source| source.expect(keys));
+    }
+
     fn first(&mut self) -> Result<()> {
         self.seek(b"")
     }

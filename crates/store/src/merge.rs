@@ -131,6 +131,12 @@ impl Cursor for MergeCursor {
         self.place_all(false, |source| source.seek_before(&key))
     }
 
+    fn expect(&mut self, keys: u64) {
+        // Of evenly dealt keys; a source that has more of them gathers again.
+        let share = keys / self.sources.len().max(1) as u64;
+        self.sources.iter_mut().for_each(|source| source.expect(share + share / 4 + 4));
+    }
+
     fn first(&mut self) -> Result<()> {
         self.seek(b"")
     }

@@ -106,21 +106,26 @@ impl Placement {
     /// The partitions that may own a key of `[from, to)`, each once: in order of their ranges, or of their numbers under
     /// hash placement.
     pub fn owners_of_range(&self, from: &[u8], to: Option<&[u8]>) -> Vec<PartitionId> {
-        let mut owners = match &self.units {
+        match &self.units {
             Units::Hash { owners } => {
                 let mut all = owners.to_vec();
                 all.sort_unstable();
+                all.dedup();
                 all
             }
             Units::Range { starts, owners } => {
                 let first = starts.partition_point(|start| start.as_slice() <= from);
                 let last = to.map_or(starts.len(), |to| starts.partition_point(|start| start.as_slice() < to));
-                owners[first..=last.max(first)].to_vec()
+                let all = &owners[first..=last.max(first)];
+                // A bit for each owner that was met.
+                let mut met = vec![0u64; all.iter().map(|owner| owner.index() / 64 + 1).max().unwrap_or(0)];
+                let mut is_new = |owner: &PartitionId| {
+                    let (word, bit) = (&mut met[owner.index() / 64], 1 << (owner.index() % 64));
+                    std::mem::replace(word, *word | bit) & bit == 0
+                };
+                all.iter().copied().filter(|owner| is_new(owner)).collect()
             }
-        };
-        let mut seen = std::collections::HashSet::new();
-        owners.retain(|owner| seen.insert(*owner));
-        owners
+        }
     }
 
     /// The first key of each range and its owner; empty under hash placement.

@@ -71,6 +71,9 @@ impl Scan {
         if self.left == 0 {
             return Ok(None);
         }
+        if !self.started && self.range.limit.is_some() {
+            self.cursor.expect(self.left);
+        }
         match (self.started, self.range.reverse) {
             (true, false) => self.cursor.next()?,
             (true, true) => self.cursor.prev()?,

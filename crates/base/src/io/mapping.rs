@@ -56,6 +56,11 @@ pub enum Advice {
     WillNeed,
     /// Not soon: the first to go when memory is short.
     Cold,
+    /// In pages as large as the system has: what is written from end to end takes fewer faults, and what is read anywhere
+    /// fewer translations of addresses. A page that is read back from the file is read whole.
+    HugePages,
+    /// The contrary: what is read back from the file is read in small pages. Those that are there stay as they are.
+    SmallPages,
 }
 
 /// Append-only memory; see the module. Made by [`File::map`](super::File::map) or [`Mapping::anonymous`].
@@ -204,6 +209,10 @@ impl Mapping {
             Advice::Random => Kernel::Random,
             Advice::WillNeed => Kernel::WillNeed,
             Advice::Cold => Kernel::LinuxCold,
+            // A simulated file is small, and its copy lives for a moment.
+            Advice::HugePages | Advice::SmallPages if matches!(self.backing, Backing::Recorded(_)) => return Ok(()),
+            Advice::HugePages => Kernel::LinuxHugepage,
+            Advice::SmallPages => Kernel::LinuxNoHugepage,
         };
         self.advise_pages(offset, bytes, advice)
     }

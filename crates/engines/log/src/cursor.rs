@@ -51,6 +51,7 @@ impl View {
             way: Way::Forward,
             more: false,
             group_max: GROUP_MIN,
+            expected: GROUP_MIN,
             leaves: Vec::new(),
         }
     }
@@ -97,6 +98,8 @@ pub(crate) struct GroupCursor {
     /// Whether keys may follow the group.
     more: bool,
     group_max: usize,
+    /// How large the first group of a range should be.
+    expected: usize,
     leaves: Vec<Leaf>,
 }
 
@@ -273,19 +276,23 @@ fn exclusive(from: Bound<&[u8]>) -> Bound<&[u8]> {
 
 impl Cursor for GroupCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.start(Bound::Included(key), Way::Forward, GROUP_MIN)
+        self.start(Bound::Included(key), Way::Forward, self.expected)
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.start(Bound::Excluded(key), Way::Backward, GROUP_MIN)
+        self.start(Bound::Excluded(key), Way::Backward, self.expected)
+    }
+
+    fn expect(&mut self, keys: u64) {
+        self.expected = keys.clamp(1, GROUP_MAX as u64) as usize;
     }
 
     fn first(&mut self) -> Result<()> {
-        self.start(Bound::Unbounded, Way::Forward, GROUP_MIN)
+        self.start(Bound::Unbounded, Way::Forward, self.expected)
     }
 
     fn last(&mut self) -> Result<()> {
-        self.start(Bound::Unbounded, Way::Backward, GROUP_MIN)
+        self.start(Bound::Unbounded, Way::Backward, self.expected)
     }
 
     fn next(&mut self) -> Result<()> {

@@ -19,6 +19,8 @@ use crate::index::{Pin, Writer as IndexWriter};
 use crate::record::{HEADER_BYTES, Kind, Record};
 use crate::versions::{Live, Old};
 
+/// Operations whose ways through the index are warmed side by side.
+const WARMED: usize = 8;
 /// Keys of a range that are gathered at once before they are removed.
 const RANGE_KEYS: usize = 256;
 
@@ -26,6 +28,11 @@ impl LogEngine {
     /// Apply checked operations.
     pub(crate) fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
         let level = if durability == Durability::Sync { LogDurability::Sync } else { LogDurability::Os };
+        if let [Op::Put { key, .. } | Op::Delete { key }] = ops {
+            self.warm(key);
+        } else {
+            ops.chunks(WARMED).for_each(|ops| self.warm_many(ops));
+        }
         let wait_ns = {
             let mut writer = self.lock_writer();
             self.write_locked(ops, level, &mut writer)?;
@@ -35,6 +42,34 @@ impl LogEngine {
             std::thread::sleep(Duration::from_nanos(wait_ns));
         }
         Ok(())
+    }
+
+    /// Go the way through the index that is gone again under the locks, and ask for what lies at its end: the memory that a
+    /// write waits for comes before anybody else waits for the write, and while its record is appended. Damage on the way is
+    /// met again by who tells of it.
+    #[inline]
+    fn warm(&self, key: &[u8]) {
+        let guard = self.reader.pin();
+        if let Ok(Some(leaf)) = self.index.pin().get(key) {
+            self.reader.prefetch(&guard, position(leaf), HEADER_BYTES + key.len());
+        }
+    }
+
+    /// The same for up to [`WARMED`] operations, side by side.
+    fn warm_many(&self, ops: &[Op<'_>]) {
+        let (mut keys, mut leaves, mut count) = ([&[][..]; WARMED], [None; WARMED], 0);
+        for op in ops {
+            if let Op::Put { key, .. } | Op::Delete { key } = op {
+                keys[count] = key;
+                count += 1;
+            }
+        }
+        let guard = self.reader.pin();
+        if self.index.pin().get_batch(&keys[..count], &mut leaves).is_ok() {
+            for (key, leaf) in keys.iter().zip(leaves).filter_map(|(key, leaf)| Some((key, leaf?))) {
+                self.reader.prefetch(&guard, position(leaf), HEADER_BYTES + key.len());
+            }
+        }
     }
 
     fn write_locked(&self, ops: &[Op<'_>], level: LogDurability, writer: &mut Writer) -> Result<()> {

@@ -37,6 +37,7 @@ impl Target for EngineTarget {
 
     fn scan(&self, from: &[u8], limit: u32, into: &mut Vec<u8>) -> Result<u32> {
         let mut cursor = Arc::clone(&self.engine).cursor()?;
+        cursor.expect(u64::from(limit));
         cursor.seek(from)?;
         let mut count = 0;
         while count < limit {

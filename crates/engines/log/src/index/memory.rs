@@ -4,8 +4,8 @@
 //! 1. The table has an entry for every chunk that 32 bits of reference can name, so looking up needs no bounds check; the
 //!    entries that nobody has used are pages of zeros that the system has not yet handed out.
 //! 2. An entry goes from null to a chunk once and never changes again while the arena lives.
-//! 3. From [`GROUP_CHUNKS`] chunks on, memory is taken for that many chunks at once, aligned to a huge page: a look-up in a
-//!    large tree is a walk over random addresses, and half of its cost is the translation of addresses.
+//! 3. From [`SINGLE_CHUNKS`] chunks on, memory is taken for [`GROUP_CHUNKS`] chunks at once, aligned to a huge page: a look-up
+//!    in a large tree is a walk over random addresses, and half of its cost is the translation of addresses.
 //! 4. A chunk's memory is zero when it is taken, and belongs to one chunk number.
 
 #![allow(unsafe_code)]
@@ -21,7 +21,9 @@ use super::sync::Mutex;
 /// A chunk's words.
 pub type Chunk = [AtomicU64; CHUNK_WORDS];
 
-/// Chunks that are taken together once there are as many: 2 MiB, a huge page.
+/// Chunks of a small index, each taken for itself.
+const SINGLE_CHUNKS: usize = 4;
+/// Chunks that are taken together behind those: 2 MiB, a huge page.
 const GROUP_CHUNKS: usize = (2 << 20) / CHUNK_BYTES;
 
 /// The chunks by number.
@@ -64,8 +66,10 @@ impl Table {
         let at = match blocks.iter().position(|b| (b.first..b.first + b.chunks).contains(&number)) {
             Some(at) => at,
             None => {
-                let chunks = if number < GROUP_CHUNKS { 1 } else { GROUP_CHUNKS };
-                blocks.push(Block::new(number / chunks * chunks, chunks));
+                blocks.push(match number.checked_sub(SINGLE_CHUNKS) {
+                    None => Block::new(number, 1),
+                    Some(above) => Block::new(number - above % GROUP_CHUNKS, GROUP_CHUNKS),
+                });
                 blocks.len() - 1
             }
         };

@@ -22,9 +22,24 @@ pub struct Writer<'i> {
     entries: Entries,
 }
 
+/// A writer's buffers, which stay with the heap from one writer to the next.
+#[derive(Default)]
+pub struct Scratch {
+    path: Vec<Step>,
+    entries: Entries,
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        let (path, entries) = (std::mem::take(&mut self.path), std::mem::take(&mut self.entries));
+        self.heap.scratch = Scratch { path, entries };
+    }
+}
+
 impl<'i> Writer<'i> {
-    pub(super) fn new(index: &'i Index, heap: MutexGuard<'i, Heap>) -> Self {
-        Self { index, heap, path: Vec::with_capacity(16), entries: Entries::new() }
+    pub(super) fn new(index: &'i Index, mut heap: MutexGuard<'i, Heap>) -> Self {
+        let Scratch { path, entries } = std::mem::take(&mut heap.scratch);
+        Self { index, heap, path, entries }
     }
 
     /// Let `key` lead to `leaf`; gives the leaf that it led to before.

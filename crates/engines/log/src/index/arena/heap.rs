@@ -21,6 +21,7 @@ use crate::index::frozen::Frozen;
 use crate::index::node::{KINDS, Kind};
 use crate::index::sync::{CHUNK_UNITS_LOG2, CLAIM_UNITS, Ordering, RETIRED_BETWEEN_EPOCHS};
 use crate::index::word::NodeWord;
+use crate::index::write::Scratch;
 
 /// Units that a kind claims at a time, a whole number of nodes: what is left over would be of little use to others.
 fn claim_units(units: usize) -> usize {
@@ -29,6 +30,7 @@ fn claim_units(units: usize) -> usize {
 
 /// The state of the memory that only the writer knows.
 pub struct Heap {
+    pub scratch: Scratch,
     chunks: Vec<State>,
     rovers: [Rover; KINDS],
     fresh: Run,
@@ -80,6 +82,7 @@ struct Retired {
 impl Heap {
     pub fn new() -> Self {
         Self {
+            scratch: Scratch::default(),
             chunks: Vec::new(),
             rovers: [Rover::default(); KINDS],
             fresh: Run::default(),

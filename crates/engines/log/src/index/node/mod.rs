@@ -238,7 +238,7 @@ impl<'a> Node<'a> {
             Kind::X80 | Kind::X128 => {
                 (after + 1..256).map(|edge| (edge as u16, self.child(edge as u16))).find(|(_, w)| !w.is_empty())
             }
-            _ => self.linear().filter(|(byte, _)| i32::from(*byte) > after).min_by_key(|(byte, _)| *byte),
+            _ => self.nearest::<false>(after, 256),
         }
     }
 
@@ -252,7 +252,37 @@ impl<'a> Node<'a> {
             Kind::X80 | Kind::X128 => {
                 (0..before.min(256)).rev().map(|e| (e as u16, self.child(e as u16))).find(|(_, w)| !w.is_empty())
             }
-            _ => self.linear().filter(|(byte, _)| i32::from(*byte) < before).max_by_key(|(byte, _)| *byte),
+            _ => self.nearest::<true>(-1, before),
+        }
+    }
+
+    /// The child of a linear node at the first edge above `above` and below `below`, or at the `LAST` one: the keys are
+    /// compared before any slot is read.
+    fn nearest<const LAST: bool>(self, mut above: i32, mut below: i32) -> Option<(u16, Word)> {
+        let head = self.words[0].load(order::observe());
+        let has_inline_keys = self.kind.slots() == 2;
+        let count = (head as usize & 0xff).min(self.kind.capacity());
+        loop {
+            let none = if LAST { above } else { below };
+            let (mut found, mut keys) = (none, head >> 8);
+            for i in 0..count {
+                if !has_inline_keys && i % 8 == 0 {
+                    keys = self.words[2 + i / 8].load(Ordering::Relaxed);
+                }
+                let edge = i32::from(keys as u8);
+                keys >>= 8;
+                let (low, high) = if LAST { (found, below) } else { (above, found) };
+                found = if edge > low && edge < high { edge } else { found };
+            }
+            if found == none {
+                return None;
+            }
+            let word = self.child(found as u16);
+            if !word.is_empty() {
+                return Some((found as u16, word));
+            }
+            // Emptied: the next one.
+            *(if LAST { &mut below } else { &mut above }) = found;
         }
     }
 
