@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use biombo_base::io::{AlignedBuf, File, Mapping, MappingWriter};
+use biombo_base::io::{AlignedBuf, BLOCK_BYTES, File, Mapping, MappingWriter};
 use biombo_base::{Error, Result};
 
 use crate::failure::unknown;
@@ -21,6 +21,12 @@ use crate::{Lsn, Mode, Position};
 
 /// Pages made present ahead of the end of a mapped segment, at once.
 const POPULATE_BYTES: u64 = 1 << 20;
+
+/// How far a fresh direct segment is filled with zeros ahead of small writes, in bytes. The first write to room that was only
+/// reserved makes the file system note durably that it is in use, which costs as much as the write; so that is done for many
+/// writes at once, for as much as was written before, between these bounds.
+const FILL_BYTES_MIN: u64 = 16 << 10;
+const FILL_BYTES_MAX: u64 = 256 << 10;
 
 /// Where a batch is laid out.
 enum Sink {
@@ -38,12 +44,14 @@ pub(crate) struct Active {
     /// Where the next write goes.
     offset: u64,
     populated: u64,
+    /// To here the file is in use (direct only).
+    filled: u64,
 }
 
 impl Active {
     /// Begin to write a segment; `readable` gives what readers see of it.
     pub fn begin(made: Made, readable: bool) -> Result<(Self, Option<Arc<Segment>>)> {
-        let Made { header, file, mapping } = made;
+        let Made { header, file, mapping, is_recycled } = made;
         let start = SEGMENT_HEADER_BYTES as u64;
         let failed = |e| unknown(Error::io(format_args!("map segment {}", header.number), e));
         let memory = match mapping {
@@ -65,7 +73,8 @@ impl Active {
             let SegmentHeader { number, kind, mode, .. } = header;
             Arc::new(Segment { number, kind, mode, seed, data, footer: None })
         });
-        Ok((Self { header, file, seed, sink, offset: start, populated: start }, segment))
+        let filled = if is_recycled { header.capacity_bytes } else { start };
+        Ok((Self { header, file, seed, sink, offset: start, populated: start, filled }, segment))
     }
 
     /// Where the next write goes.
@@ -94,8 +103,10 @@ impl Active {
     ) -> Result<usize> {
         let bytes = batches.iter().map(Batch::frame_bytes).sum();
         let padded = self.padded(bytes);
-        if self.header.mode == Mode::Mapped {
-            self.populate(padded as u64);
+        match self.header.mode {
+            Mode::Mapped => self.populate(padded as u64),
+            Mode::Direct => self.fill(padded as u64)?,
+            Mode::Buffered => {}
         }
         let Self { header, file, seed, sink, offset, .. } = self;
         let into = match sink {
@@ -130,6 +141,27 @@ impl Active {
         Ok(padded)
     }
 
+    /// Write zeros where small writes will go. The room reads as zeros before and after, whatever of them a crash leaves out.
+    #[inline]
+    fn fill(&mut self, bytes: u64) -> Result<()> {
+        let end = self.offset + bytes;
+        if end <= self.filled {
+            return Ok(());
+        }
+        let more = (self.offset - SEGMENT_HEADER_BYTES as u64).clamp(FILL_BYTES_MIN, FILL_BYTES_MAX);
+        let to = (end + more).min(self.header.capacity_bytes) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+        // A large write is its own filling.
+        self.filled = if bytes * 4 > more || to <= end { end } else { self.fill_to(to)? };
+        Ok(())
+    }
+
+    fn fill_to(&self, to: u64) -> Result<u64> {
+        let zeros = AlignedBuf::zeroed((to - self.filled) as usize);
+        let written = self.file.write_at(&zeros, self.filled);
+        written.map_err(|e| unknown(Error::io(format_args!("write segment {}", self.header.number), e)))?;
+        Ok(to)
+    }
+
     #[inline]
     fn populate(&mut self, bytes: u64) {
         let end = self.offset + bytes;
@@ -156,7 +188,7 @@ impl Active {
             return Ok((seal, 0));
         }
         let blocks = encode_footer(self.seed, end_lsn, durable_lsn, footer);
-        let offset = self.offset.next_multiple_of(biombo_base::io::BLOCK_BYTES as u64);
+        let offset = self.offset.next_multiple_of(BLOCK_BYTES as u64);
         match self.file.write_at(&blocks, offset) {
             Ok(()) => {
                 seal.footer = Some(FooterAt { offset, bytes: footer.len() as u32 });

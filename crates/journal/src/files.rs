@@ -55,6 +55,8 @@ pub(crate) struct Made {
     pub file: Arc<dyn File>,
     /// Its mapping, if that is how it is written.
     pub mapping: Option<Arc<Mapping>>,
+    /// Whether the file had a former life: then its room was written before.
+    pub is_recycled: bool,
 }
 
 pub(crate) struct Files {
@@ -210,7 +212,7 @@ impl Files {
             Mode::Mapped => Some(self.map(&*file, retained, header).map_err(|e| failed("map", e))?),
             Mode::Direct | Mode::Buffered => None,
         };
-        Ok(Made { header: *header, file, mapping })
+        Ok(Made { header: *header, file, mapping, is_recycled: recycled })
     }
 
     /// The mapping of a former life, whose pages are there already, or a fresh one.
