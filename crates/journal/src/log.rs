@@ -342,6 +342,12 @@ impl Log {
         &self.files.dir
     }
 
+    /// Bytes written since it was opened: one of the [figures](Self::stats), for who asks at every append.
+    #[inline]
+    pub fn written_bytes(&self) -> u64 {
+        self.stats.written_bytes
+    }
+
     /// Figures since it was opened.
     pub fn stats(&self) -> LogStats {
         LogStats { syncs: self.stats.syncs + self.flush.syncs(), file_bytes: self.files.file_bytes(), ..self.stats }

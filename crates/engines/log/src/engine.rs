@@ -26,6 +26,7 @@ use biombo_engine::Capabilities;
 use biombo_journal::{Log, LogReader, Position, SegmentNumber};
 
 use crate::accounts::Accounts;
+use crate::clean::pace::{Allowance, Felt};
 use crate::clean::{Cleaner, Cleaning};
 use crate::index::{Index, Keys, Leaf};
 use crate::record::Record;
@@ -58,8 +59,8 @@ pub struct Core {
     /// Taken before `writer`. Dropped before the log: what is unfinished removes its file while the directory is locked.
     pub(crate) cleaner: Mutex<Cleaner>,
     pub(crate) writer: Mutex<Writer>,
-    /// Nanoseconds that a writer is to wait for each KiB, when cleaning cannot keep up; see `clean::pace`.
-    pub(crate) brake: AtomicU64,
+    /// How far writers may go before they have to wait for cleaning.
+    pub(crate) allowance: Allowance,
     pub(crate) reader: LogReader,
     pub(crate) index: Index,
     pub(crate) versions: Versions,
@@ -84,8 +85,8 @@ pub(crate) struct Writer {
     pub at: Vec<Position>,
     /// The segment of the last append.
     pub segment: Option<SegmentNumber>,
-    /// Bytes for which the brake was not yet felt.
-    pub unbraked_bytes: u64,
+    /// What it has waited for.
+    pub felt: Felt,
 }
 
 /// The thread that syncs sealed segments.

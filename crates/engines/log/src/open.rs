@@ -12,6 +12,7 @@ use biombo_engine::{
 };
 use biombo_journal::{Log, Lsn, Position};
 
+use crate::clean::pace::{Allowance, Felt};
 use crate::clean::{Cleaner, Cleaning};
 use crate::cursor::View;
 use crate::engine::{Core, Flushing, LogEngine, Writer};
@@ -116,9 +117,9 @@ pub fn open_with(
             is_broken: false,
             at: Vec::new(),
             segment: None,
-            unbraked_bytes: 0,
+            felt: Felt::default(),
         }),
-        brake: AtomicU64::new(0),
+        allowance: Allowance::unlimited(),
         reader,
         index,
         versions: Versions::default(),

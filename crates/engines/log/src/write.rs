@@ -13,7 +13,6 @@ use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::{Durability, Op};
 use biombo_journal::{Durability as LogDurability, Parts, Position};
 
-use crate::clean::pace;
 use crate::engine::{LogEngine, Writer, leaf, position};
 use crate::index::{Pin, Writer as IndexWriter};
 use crate::record::{HEADER_BYTES, Kind, Record};
@@ -114,10 +113,7 @@ impl LogEngine {
                 cleaning.wake();
             }
         }
-        match self.brake.load(Ordering::Relaxed) {
-            0 => 0,
-            brake => pace::wait_ns(brake, writer.log.stats().written_bytes, &mut writer.unbraked_bytes),
-        }
+        self.allowance.wait_ns(writer.log.written_bytes(), &mut writer.felt)
     }
 
     fn write_many(&self, ops: &[Op<'_>], level: LogDurability, writer: &mut Writer) -> Result<()> {

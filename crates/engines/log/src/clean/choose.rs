@@ -58,8 +58,12 @@ impl Bound {
     /// What is dead by what may be: above 1 the bound is broken.
     pub fn pressure(&self, space: Space) -> f64 {
         let dead = space.data_bytes.saturating_sub(space.live_bytes) as f64;
-        let allowed = (self.amplification - 1.0) * space.live_bytes as f64;
-        dead / (allowed + (SLACK_SEGMENTS * self.segment_bytes) as f64)
+        dead / self.allowed_bytes(space) as f64
+    }
+
+    /// How much may be dead.
+    pub fn allowed_bytes(&self, space: Space) -> u64 {
+        ((self.amplification - 1.0) * space.live_bytes as f64) as u64 + SLACK_SEGMENTS * self.segment_bytes
     }
 
     /// The best victims whose live bytes fit one segment together; none when nothing is worth it.

@@ -173,11 +173,19 @@ impl Core {
         survey
     }
 
-    /// How near the bound is: see [`Bound::pressure`].
+    /// How near the bound is (see [`Bound::pressure`]), and how much was appended so far. Tells the writers how far they may go.
     fn pressure(&self, cleaner: &Cleaner) -> (f64, u64) {
         let writer = self.lock_writer();
-        let pressure = cleaner.bound.pressure(self.survey(&writer, &cleaner.spoiled).space);
-        (pressure, writer.log.stats().written_bytes)
+        let space = self.survey(&writer, &cleaner.spoiled).space;
+        let written_bytes = writer.log.written_bytes();
+        let dead = space.data_bytes.saturating_sub(space.live_bytes);
+        self.allowance.set(written_bytes, dead, cleaner.bound.allowed_bytes(space));
+        (cleaner.bound.pressure(space), written_bytes)
+    }
+
+    /// Whether segments wait for their sync, after which they may be cleaned.
+    fn has_unsynced(&self) -> bool {
+        self.lock_writer().log.segments().iter().any(|info| info.sealed && !info.durable)
     }
 
     /// Begin a pass if one is due. Whether one is under way now.

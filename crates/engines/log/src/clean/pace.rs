@@ -1,19 +1,34 @@
-//! How fast to clean, and when writers have to wait: pure arithmetic.
+//! How fast to clean, and when writers have to wait: arithmetic, and one number that the cleaner tells the writers.
 //!
 //! Cleaning begins at [`BEGIN`] of what may be dead, at a rate in proportion to that of appending, so that it is spread over
-//! time instead of coming in bursts; the rate rises with the pressure until, where the bound is broken, it is free. Writers are
-//! slowed only far beyond the bound, each by a little, in proportion to its bytes.
+//! time instead of coming in bursts; the rate rises with the pressure until, from [`FREE`] on, it has no limit.
+//!
+//! **Why the bound is kept.** A byte that is appended makes at most one byte dead. So when the cleaner has counted `dead` bytes and
+//! `allowed` ones, no writer can break the bound before it has appended `allowed - dead` more, however busy the machine is and
+//! however late the cleaner comes round again. That many is the *allowance*, a position in the stream of appended bytes. In
+//! its last part ([`SPAN`] of `allowed`) each write waits a little, outside of all locks: longer, the less is left, and with
+//! nothing left [`STEP_NS_MAX`] for each [`STEP_BYTES`] or write, whichever is more. At that rate (half a megabyte a second of
+//! small writes) any cleaner is faster than the writers, so the excess is bounded by what they append in one round of the cleaner
+//! at that rate. No write of up to [`STEP_BYTES`] waits longer than [`STEP_NS_MAX`]. Where nothing can be cleaned and nothing
+//! waits to become cleanable (damaged segments, versions that snapshots need), waiting would not help and nobody waits.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The pressure from which on segments are cleaned.
-pub(crate) const BEGIN: f64 = 0.8;
+pub(crate) const BEGIN: f64 = 0.75;
 /// The pressure from which on cleaning is as fast as it can be.
-const FREE: f64 = 1.05;
-/// The pressure from which on writers wait.
-const BRAKE: f64 = 1.2;
+const FREE: f64 = 0.92;
+/// The last part of the allowance, in which writers wait: a share of what may be dead.
+const SPAN: f64 = 0.08;
 /// The least rate, in bytes per second.
 const BYTES_PER_SECOND_MIN: f64 = 32e6;
-/// Bytes after which a writer feels the brake, so that it sleeps seldom and long enough.
-const BRAKED_BYTES: u64 = 64 << 10;
+/// What a KiB waits half way through the span: some 250 MB/s are left to the writers there.
+const KIB_NS: f64 = 4_000.0;
+/// The longest wait of a write of up to [`STEP_BYTES`].
+const STEP_NS_MAX: u64 = 2_000_000;
+const STEP_BYTES: u64 = 64 << 10;
+/// Shorter waits are gathered: the kernel takes some tens of microseconds to end the shortest sleep.
+const SLEEP_NS_MIN: u64 = 100_000;
 
 /// Bytes per second to copy at; `None` without a limit.
 pub(crate) fn bytes_per_second(pressure: f64, appended_per_second: f64) -> Option<f64> {
@@ -24,22 +39,63 @@ pub(crate) fn bytes_per_second(pressure: f64, appended_per_second: f64) -> Optio
     Some(BYTES_PER_SECOND_MIN.max(appended_per_second * (0.5 + 4.0 * shortage)))
 }
 
-/// Nanoseconds to wait for each KiB that is written.
-pub(crate) fn brake(pressure: f64) -> u64 {
-    // From half as much again on, writers have 33 MB/s left.
-    let beyond = ((pressure - BRAKE) / (BRAKE / 2.0)).clamp(0.0, 1.0);
-    (beyond * 30_000.0) as u64
+/// How far writers may go: the cleaner says it, they look at every write.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    /// A position in the stream of appended bytes.
+    end_bytes: AtomicU64,
+    /// Where before it waiting begins.
+    span_bytes: AtomicU64,
 }
 
-/// How long a writer waits that finds `written_bytes` in the log, of which the brake was felt up to `felt_bytes`.
-pub(crate) fn wait_ns(brake: u64, written_bytes: u64, felt_bytes: &mut u64) -> u64 {
-    let bytes = written_bytes.saturating_sub(*felt_bytes);
-    if bytes < BRAKED_BYTES {
-        return 0;
+impl Allowance {
+    /// Without an end.
+    pub fn unlimited() -> Self {
+        Self { end_bytes: AtomicU64::new(u64::MAX), span_bytes: AtomicU64::new(0) }
     }
-    *felt_bytes = written_bytes;
-    // What was written before the brake was put on is not paid for.
-    brake * bytes.min(2 * BRAKED_BYTES) / 1024
+
+    /// `dead` of `allowed` bytes were dead when `written_bytes` had been appended.
+    pub fn set(&self, written_bytes: u64, dead: u64, allowed: u64) {
+        // Both are read one by one, which mixes two surveys at worst.
+        self.span_bytes.store((allowed as f64 * SPAN) as u64, Ordering::Relaxed);
+        self.end_bytes.store((written_bytes + allowed).saturating_sub(dead), Ordering::Relaxed);
+    }
+
+    /// Nobody waits until the next [`set`](Self::set).
+    pub fn lift(&self) {
+        self.end_bytes.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// How long the caller waits who appended up to `written_bytes`; `felt` is the writer's.
+    #[inline]
+    pub fn wait_ns(&self, written_bytes: u64, felt: &mut Felt) -> u64 {
+        let end_bytes = self.end_bytes.load(Ordering::Relaxed);
+        let span_bytes = self.span_bytes.load(Ordering::Relaxed);
+        let bytes = written_bytes - felt.written_bytes;
+        felt.written_bytes = written_bytes;
+        if end_bytes >= written_bytes.saturating_add(span_bytes) {
+            felt.owed_ns = 0;
+            return 0;
+        }
+        felt.owed_ns += step_ns(bytes, end_bytes.saturating_sub(written_bytes) as f64 / span_bytes.max(1) as f64);
+        if felt.owed_ns < SLEEP_NS_MIN { 0 } else { std::mem::take(&mut felt.owed_ns) }
+    }
+}
+
+/// What the writer remembers.
+#[derive(Debug, Default)]
+pub(crate) struct Felt {
+    /// Bytes for which it has waited, or had not to.
+    written_bytes: u64,
+    /// Waits that were too short to sleep.
+    owed_ns: u64,
+}
+
+/// What a write waits with `left` of the span.
+fn step_ns(bytes: u64, left: f64) -> u64 {
+    let most = STEP_NS_MAX * bytes.div_ceil(STEP_BYTES).max(1);
+    let each_kib_ns = KIB_NS * (1.0 / left.max(1e-9) - 1.0).max(0.0);
+    ((each_kib_ns * bytes as f64 / 1024.0) as u64).min(most)
 }
 
 #[cfg(test)]
@@ -48,20 +104,58 @@ mod tests {
 
     #[test]
     fn the_rate_rises_with_the_pressure_until_it_is_free() {
-        let rates: Vec<_> = [0.8, 0.9, 1.0, 1.04].iter().map(|p| bytes_per_second(*p, 1e9).unwrap()).collect();
+        let rates: Vec<_> = [0.75, 0.8, 0.85, 0.919].iter().map(|p| bytes_per_second(*p, 1e9).unwrap()).collect();
         assert!(rates.is_sorted() && rates[0] == 5e8 && rates[3] > 4e9, "{rates:?}");
-        assert_eq!(bytes_per_second(1.1, 1e9), None);
-        assert_eq!(bytes_per_second(0.9, 0.0), Some(BYTES_PER_SECOND_MIN));
+        assert_eq!(bytes_per_second(0.92, 1e9), None);
+        assert_eq!(bytes_per_second(0.8, 0.0), Some(BYTES_PER_SECOND_MIN));
     }
 
     #[test]
-    fn writers_wait_only_far_beyond_the_bound_and_never_long() {
-        assert_eq!((brake(1.0), brake(1.2)), (0, 0));
-        assert!(brake(1.25) > 0 && brake(1.25) < 3000 && brake(100.0) == 30_000);
-        let mut felt = 0;
-        assert_eq!(wait_ns(1000, 1000, &mut felt), 0);
-        assert_eq!(wait_ns(1000, 65_536, &mut felt), 64_000);
-        assert_eq!(wait_ns(1000, 65_537, &mut felt), 0);
-        assert!(wait_ns(30_000, 1 << 40, &mut felt) < 4_000_000);
+    fn writers_run_free_until_the_last_part_and_then_wait_in_small_steps() {
+        let allowance = Allowance::unlimited();
+        let mut felt = Felt::default();
+        assert_eq!(allowance.wait_ns(1 << 40, &mut felt), 0);
+        let start = 1 << 40;
+        allowance.set(start, 0, 100 << 20);
+        assert_eq!(allowance.wait_ns(start + (91 << 20), &mut felt), 0);
+        let mut written = start + (91 << 20);
+        let (mut waited, mut longest) = (0, 0);
+        while written < start + (101 << 20) {
+            written += 1024;
+            let wait = allowance.wait_ns(written, &mut felt);
+            assert!(wait == 0 || wait >= SLEEP_NS_MIN);
+            waited += wait;
+            longest = longest.max(wait);
+        }
+        assert!(longest <= STEP_NS_MAX + SLEEP_NS_MIN, "{longest}");
+        // The last mebibyte, beyond the end, takes two seconds alone.
+        assert!((2_000_000_000..8_000_000_000).contains(&waited), "{waited}");
+        assert_eq!(step_ns(1 << 20, 0.0), 16 * STEP_NS_MAX);
+        allowance.lift();
+        assert_eq!(allowance.wait_ns(written + 1024, &mut felt), 0);
+    }
+
+    /// A model of writers and a cleaner that is slow, or away for long: what is dead stays within the bound.
+    #[test]
+    fn a_slow_cleaner_slows_the_writers_and_the_bound_holds() {
+        for (cleaned_per_ms, away_ms) in [(200_000u64, 20u64), (50_000, 100), (5_000, 300)] {
+            let allowed = 64u64 << 20;
+            let allowance = Allowance::unlimited();
+            let (mut felt, mut written, mut dead, mut worst) = (Felt::default(), 0u64, 0u64, 0u64);
+            let (mut now_ns, mut next_ns) = (0u64, 0u64);
+            while now_ns < 20_000_000_000 {
+                if now_ns >= next_ns {
+                    // It was away, and did then all that it can do in that time.
+                    dead = dead.saturating_sub(cleaned_per_ms * away_ms);
+                    allowance.set(written, dead, allowed);
+                    next_ns = now_ns + away_ms * 1_000_000;
+                }
+                written += 1000;
+                dead += 1000;
+                worst = worst.max(dead);
+                now_ns += 1_500 + allowance.wait_ns(written, &mut felt);
+            }
+            assert!(worst < allowed + allowed / 50, "{cleaned_per_ms} a ms: {worst} of {allowed}");
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! The thread that cleans: parked while there is nothing to do, woken when a segment is sealed, paced while it copies.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -131,15 +130,18 @@ fn run(core: &Core, signal: &Signal) {
                     let (pressure, written_bytes) = core.pressure(&cleaner);
                     rate.update(now_ns, written_bytes);
                     per_second = pace::bytes_per_second(pressure, rate.per_second);
-                    core.brake.store(pace::brake(pressure), Ordering::Relaxed);
                     surveyed_ns = now_ns;
                 }
                 if !core.begin_if_due(&mut cleaner) {
-                    // Writers who waited would wait for nothing.
-                    core.brake.store(0, Ordering::Relaxed);
-                    // Segments wait for their sync, or for those who read them: look again soon while the bound is broken.
+                    // Segments wait for their sync: look again soon while the bound is near.
                     let is_short = per_second.is_none();
-                    retry = is_short.then_some(RETRY / 20);
+                    let is_awaited = is_short && core.has_unsynced();
+                    if is_short && !is_awaited {
+                        // Writers who waited would wait for nothing.
+                        core.allowance.lift();
+                    }
+                    retry = is_short.then_some(if is_awaited { RETRY / 200 } else { RETRY / 20 });
+                    surveyed_ns = 0;
                     break;
                 }
                 cleaner.step(core)
@@ -154,7 +156,8 @@ fn run(core: &Core, signal: &Signal) {
                         owed_ns = 0;
                     }
                 }
-                Ok(None) => {}
+                // Space was won: tell the writers.
+                Ok(None) => surveyed_ns = 0,
                 Err(_) => {
                     // A log that failed is poisoned, and says so to its writers; a full disk may have room later.
                     retry = Some(RETRY);
