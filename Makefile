@@ -33,9 +33,12 @@ test: setup ## build and run every test with all features
 build: setup ## target/release/biombo with every engine
 	$(CARGO) build --locked --release --package biombo-cli --all-features
 
-crash: setup ## the SIGKILL loop, 100 rounds instead of the 20 of `make test`
+crash: setup ## the SIGKILL loop, 100 rounds instead of the 20 of `make test`, and the log engine's simulated crashes, 5 minutes
 	BIOMBO_KILL_ROUNDS=$${BIOMBO_KILL_ROUNDS:-100} \
 	  $(CARGO) test --locked --package biombo-cli --all-features --test kill -- --nocapture --test-threads=1
+	@echo 'Simulated crashes: BIOMBO_CAMPAIGN_IMAGES=10000000 goes on until so many different images were seen, whatever it takes'
+	BIOMBO_CAMPAIGN_SECONDS=$${BIOMBO_CAMPAIGN_SECONDS:-300} \
+	  $(CARGO) test --locked --release --package biombo-journal --package biombo-log --test crash --test log_crash -- --nocapture
 
 lint: setup ## fmt, clippy and docs, warnings denied; licences, sources and duplicates of dependencies
 	$(CARGO) fmt --all --check

@@ -9,12 +9,14 @@ use super::SimIo;
 /// A crash campaign: how long it may run, and what it has reached.
 ///
 /// `BIOMBO_CAMPAIGN_SECONDS` sets its time (10 without it), `BIOMBO_CAMPAIGN_SEED` where it begins (1 without it).
+/// `BIOMBO_CAMPAIGN_IMAGES` lets it run until it has seen so many different images, however long that takes.
 #[derive(Debug)]
 pub struct Campaign {
     name: String,
     end: Instant,
     extended: Duration,
     first_seed: u64,
+    images_wanted: Option<u64>,
     seeds: u64,
     states: u64,
     images: HashSet<u64>,
@@ -29,7 +31,9 @@ impl Campaign {
     /// One that gets its time and seed from the environment.
     pub fn from_env(name: &str) -> Self {
         let seconds = number_from("BIOMBO_CAMPAIGN_SECONDS").unwrap_or(10);
-        Self::new(name, Duration::from_secs(seconds), number_from("BIOMBO_CAMPAIGN_SEED").unwrap_or(1))
+        let seed = number_from("BIOMBO_CAMPAIGN_SEED").unwrap_or(1);
+        let images_wanted = number_from("BIOMBO_CAMPAIGN_IMAGES");
+        Self { images_wanted, ..Self::new(name, Duration::from_secs(seconds), seed) }
     }
 
     /// One that runs for `time` from now on, beginning with `seed`.
@@ -39,6 +43,7 @@ impl Campaign {
             end: Instant::now() + time,
             extended: Duration::ZERO,
             first_seed: seed,
+            images_wanted: None,
             seeds: 0,
             states: 0,
             images: HashSet::new(),
@@ -59,13 +64,19 @@ impl Campaign {
     /// time together.
     pub fn extend(&mut self, more: Duration) -> Duration {
         self.end = Instant::now() + more;
+        if let Some(wanted) = &mut self.images_wanted {
+            *wanted = (*wanted).max(self.images.len() as u64 + 1000);
+        }
         self.extended += more;
         self.extended
     }
 
-    /// Whether the time is over.
+    /// Whether the time is over, or as many images were seen as were asked for.
     pub fn is_over(&self) -> bool {
-        Instant::now() >= self.end
+        match self.images_wanted {
+            Some(wanted) => self.images.len() as u64 >= wanted,
+            None => Instant::now() >= self.end,
+        }
     }
 
     /// Count a crash state: the label of the event that was cut and the image that is left. True when the image is new.
