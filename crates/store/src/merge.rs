@@ -134,7 +134,7 @@ impl Cursor for MergeCursor {
     fn expect(&mut self, keys: u64) {
         // Of evenly dealt keys; a source that has more of them gathers again.
         let share = keys / self.sources.len().max(1) as u64;
-        self.sources.iter_mut().for_each(|source| source.expect(share + share / 4 + 4));
+        self.sources.iter_mut().for_each(|source| source.expect(share.saturating_add(share / 4 + 4)));
     }
 
     fn first(&mut self) -> Result<()> {

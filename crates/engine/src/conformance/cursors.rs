@@ -70,6 +70,17 @@ pub fn check_cursor_walks_both_ways(subject: &Subject) {
         let (instance, model) = filled(subject);
         instance.same_as(&model);
         let count = model.map.len();
+        // What is expected is a hint: fewer or more keys follow it all the same.
+        for expected in [0, 1, 3, u64::MAX] {
+            let mut cursor = instance.cursor();
+            cursor.expect(expected);
+            must(cursor.first(), "first");
+            for key in model.map.keys() {
+                assert_eq!(cursor.key(), Some(&key[..]), "with {expected} keys expected");
+                must(cursor.next(), "next");
+            }
+            assert_eq!(cursor.key(), None, "with {expected} keys expected");
+        }
         // Two forward, one back, over everything; then the mirror image.
         walk(
             &instance,
