@@ -1,7 +1,7 @@
 //! Sealed segments that are not synced yet, oldest first.
 //!
 //! Invariants:
-//! 1. `durable_lsn` is a prefix: a segment is synced only after all before it, and only then counted.
+//! 1. `durable_lsn` is a prefix: a segment is synced only after all before it, and only then counted; or it is dropped.
 //! 2. Syncs are done one at a time (`syncing`): an error that the kernel reports once is seen by whoever syncs next, as
 //!    `poison`, before it can take another sync's success for its own.
 //! 3. After a failed sync nothing is synced any more, and everything that asks is refused.
@@ -128,6 +128,16 @@ impl Flush {
         self.durable_to(oldest.end_lsn);
         locked(&self.queue).unsynced.pop_front();
         Ok(true)
+    }
+
+    /// The log begins at `first` from now on: what waits and ends before it needs no sync any more.
+    pub fn discard(&self, first: Lsn) {
+        let _syncing = locked(&self.syncing);
+        let mut queue = locked(&self.queue);
+        while queue.unsynced.front().is_some_and(|oldest| oldest.end_lsn <= first) {
+            queue.unsynced.pop_front();
+        }
+        self.durable_to(first);
     }
 
     fn sync(&self, unsynced: &Unsynced) -> std::io::Result<()> {

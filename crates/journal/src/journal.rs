@@ -157,13 +157,7 @@ impl Journal {
         if let Some(why) = &locked(&self.state).poison {
             return Err(Error::poisoned(why));
         }
-        let trimmed = {
-            let mut log = locked(&self.log);
-            let hot: Vec<_> = log.files().hot().map(|live| live.found.header).collect();
-            let old = hot.windows(2).filter(|pair| pair[1].base_lsn <= before);
-            let old: Vec<_> = old.map(|pair| pair[0].number).collect();
-            if old.is_empty() { Ok(()) } else { log.drop_segments(&old) }
-        };
+        let trimmed = locked(&self.log).trim(before);
         trimmed.inspect_err(|error| {
             if error.kind() != ErrorKind::Full {
                 self.poison(&mut locked(&self.state), error);

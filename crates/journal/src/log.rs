@@ -285,6 +285,25 @@ impl Log {
         Ok(())
     }
 
+    /// Drop the segments of the log's order whose records are all before `before`, whether they were synced or not: nobody
+    /// needs them any more. The last one is kept. Errors as for [`drop_segments`](Self::drop_segments).
+    ///
+    /// Crash argument: until the manifest's record is durable, they are segments that may wait for their sync, like any; from then on
+    /// the log begins after them, and everything before that counts as durable because there is nothing.
+    pub(crate) fn trim(&mut self, before: Lsn) -> Result<()> {
+        self.flush.check()?;
+        let hot: Vec<_> = self.files.hot().map(|live| live.found.header).collect();
+        let old: Vec<_> = hot.windows(2).filter(|pair| pair[1].base_lsn <= before).collect();
+        let Some(first_kept) = old.last().map(|pair| pair[1].base_lsn) else { return Ok(()) };
+        let numbers: Vec<_> = old.iter().map(|pair| pair[0].number).collect();
+        self.files.check_droppable(&numbers)?;
+        let durable_lsn = self.durable_lsn().max(first_kept);
+        self.files.exchange(&numbers, None, durable_lsn).map_err(|failure| self.fail(failure))?;
+        self.flush.discard(first_kept);
+        self.release(Replaced(numbers));
+        Ok(())
+    }
+
     /// Begin a segment apart from the log's order, for records that are moved. It can be written on any thread while the
     /// log goes on, and counts when it is [installed](Self::install).
     pub fn cold_writer(&mut self) -> Result<ColdWriter> {

@@ -159,13 +159,20 @@ pub struct JournalOptions {
     /// How many trimmed segments to keep for reuse: space that is written already is the cheapest to write.
     pub recycle_segments_max: usize,
     /// How segments are written.
-    pub mode: Mode,
+    pub modes: Modes,
+    /// How many sealed segments may wait for their sync before sealing one more waits for the oldest. 0: sealing syncs.
+    pub unsynced_segments_max: usize,
 }
 
 impl Default for JournalOptions {
-    /// Segments of 16 MiB, two kept for reuse, direct.
+    /// Segments of 16 MiB, two kept for reuse, direct, so that none waits for its sync.
     fn default() -> Self {
-        Self { segment_bytes: 16 << 20, recycle_segments_max: 2, mode: Mode::Direct }
+        Self {
+            segment_bytes: 16 << 20,
+            recycle_segments_max: 2,
+            modes: Modes::Always(Mode::Direct),
+            unsynced_segments_max: 0,
+        }
     }
 }
 
@@ -174,8 +181,8 @@ impl JournalOptions {
         LogOptions {
             segment_bytes: self.segment_bytes,
             recycle_segments_max: self.recycle_segments_max,
-            modes: Modes::Always(self.mode),
-            unsynced_segments_max: 0,
+            modes: self.modes,
+            unsynced_segments_max: self.unsynced_segments_max,
         }
     }
 }

@@ -5,10 +5,15 @@ use std::sync::Arc;
 use biombo_base::io::RealIo;
 use biombo_base::{ErrorKind, Result};
 
-use crate::{Durability, Journal, JournalOptions, Lsn, Mode};
+use crate::{Durability, Journal, JournalOptions, Lsn, Mode, Modes};
 
 fn small(mode: Mode) -> JournalOptions {
-    JournalOptions { segment_bytes: 16 << 10, recycle_segments_max: 2, mode }
+    JournalOptions {
+        segment_bytes: 16 << 10,
+        recycle_segments_max: 2,
+        modes: Modes::Always(mode),
+        unsynced_segments_max: 0,
+    }
 }
 
 fn open(dir: &std::path::Path, mode: Mode) -> (Journal, Vec<(Lsn, Vec<u8>)>) {

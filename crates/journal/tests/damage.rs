@@ -9,14 +9,19 @@ use std::sync::Arc;
 use biombo_base::ErrorKind;
 use biombo_base::io::Io;
 use biombo_base::io::sim::{Crash, Random, SimIo};
-use biombo_journal::{Durability, JournalOptions, Mode};
+use biombo_journal::{Durability, JournalOptions, Mode, Modes};
 use common::{Model, open};
 
 #[test]
 fn after_a_clean_close_a_flipped_bit_is_corruption_or_harmless() {
     let mut random = Random(5);
     for mode in [Mode::Direct, Mode::Buffered] {
-        let options = JournalOptions { segment_bytes: 64 << 10, recycle_segments_max: 1, mode };
+        let options = JournalOptions {
+            segment_bytes: 64 << 10,
+            recycle_segments_max: 1,
+            modes: Modes::Always(mode),
+            unsynced_segments_max: 0,
+        };
         let sim = SimIo::new(1);
         sim.create_dir_all(Path::new("store")).unwrap();
         let mut model = Model::new();
@@ -56,7 +61,12 @@ fn after_a_clean_close_a_flipped_bit_is_corruption_or_harmless() {
 
 #[test]
 fn a_missing_segment_is_named() {
-    let options = JournalOptions { segment_bytes: 8 << 10, recycle_segments_max: 1, mode: Mode::Direct };
+    let options = JournalOptions {
+        segment_bytes: 8 << 10,
+        recycle_segments_max: 1,
+        modes: Modes::Always(Mode::Direct),
+        unsynced_segments_max: 0,
+    };
     let sim = SimIo::new(1);
     sim.create_dir_all(Path::new("store")).unwrap();
     let (journal, _) = open(Arc::new(sim.clone()), &options).unwrap();

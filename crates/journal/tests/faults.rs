@@ -9,7 +9,7 @@ use std::sync::Arc;
 use biombo_base::ErrorKind;
 use biombo_base::io::Io;
 use biombo_base::io::sim::{Crash, Fault, FaultKind, Random, SimIo};
-use biombo_journal::{Durability, JournalOptions, Lsn, Mode};
+use biombo_journal::{Durability, JournalOptions, Lsn, Mode, Modes};
 use common::{Model, open};
 
 /// Open and append until the first error. Returns whether the fault was met, and with which kind.
@@ -69,7 +69,12 @@ fn disk() -> SimIo {
 #[test]
 fn a_refusing_disk_loses_nothing_acknowledged_and_poisons_the_journal() {
     for (mode, recycle) in [(Mode::Direct, 1), (Mode::Buffered, 0), (Mode::Buffered, 2)] {
-        let options = JournalOptions { segment_bytes: 12 << 10, recycle_segments_max: recycle, mode };
+        let options = JournalOptions {
+            segment_bytes: 12 << 10,
+            recycle_segments_max: recycle,
+            modes: Modes::Always(mode),
+            unsynced_segments_max: 0,
+        };
         let whole = disk();
         assert_eq!(work(&whole, &options, &mut Model::new(), &mut Random(1)), None);
         let mut kinds = std::collections::BTreeMap::new();
@@ -114,7 +119,12 @@ fn check(sim: &SimIo, options: &JournalOptions, model: &Model, crash: Crash, pla
 
 #[test]
 fn a_read_error_while_opening_is_an_error_and_changes_nothing() {
-    let options = JournalOptions { segment_bytes: 12 << 10, recycle_segments_max: 1, mode: Mode::Direct };
+    let options = JournalOptions {
+        segment_bytes: 12 << 10,
+        recycle_segments_max: 1,
+        modes: Modes::Always(Mode::Direct),
+        unsynced_segments_max: 0,
+    };
     let sim = disk();
     let mut model = Model::new();
     work(&sim, &options, &mut model, &mut Random(1));

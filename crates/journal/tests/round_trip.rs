@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use biombo_base::io::sim::SimIo;
-use biombo_journal::{Durability, JournalOptions, Lsn, Mode};
+use biombo_journal::{Durability, JournalOptions, Lsn, Mode, Modes};
 use common::{Model, open};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ proptest! {
         buffered in any::<bool>(),
     ) {
         let mode = if buffered { Mode::Buffered } else { Mode::Direct };
-        let options = JournalOptions { segment_bytes: segment_blocks * 4096, recycle_segments_max, mode };
+        let options = JournalOptions { segment_bytes: segment_blocks * 4096, recycle_segments_max, modes: Modes::Always(mode), unsynced_segments_max: 0 };
         let sim = SimIo::new(1);
         biombo_base::io::Io::create_dir_all(&sim, std::path::Path::new("store")).unwrap();
         let mut model = Model::new();

@@ -1,28 +1,29 @@
-//! Writes that are durable in the journal of intents and not yet in their engine.
+//! Writes that the journal of intents holds, and their engine not yet.
 //!
-//! An engine whose commit is its sync (LMDB) writes several scattered pages for each synced commit: a device takes few thousand
-//! of those a second. Where the store's journal has the write already, its engine may get it later, together with many others
-//! in one commit. Until then it is here, in memory, and every read looks here first. [`Deferred`] stands in the engine's place, so
-//! that nothing else in the store knows.
+//! An engine with costly transactions (LMDB) copies and writes several scattered pages for each commit, and syncs them where
+//! its commit is its sync. Where the store's journal has the write already, its engine may get it later, together with many
+//! others in one commit. Until then it is here, in memory, and every read looks here first. [`Deferred`] stands in the engine's
+//! place, so that nothing else in the store knows.
 //!
 //! Invariants:
 //!
-//! 1. What is here is durable in the journal, as an intent whose number is above the engine's mark. A drain applies a
-//!    generation and its highest number as the mark in one batch of the engine.
+//! 1. What is here is in the journal, as an intent whose number is above the engine's mark, and as durable as it was asked. A
+//!    drain applies a generation and its highest number as the mark in one batch of the engine, at the highest level of what is in
+//!    it: a generation of `Os` writes costs no sync.
 //! 2. Whatever else the engine is asked to do (a write that is not deferred, a cursor, a snapshot, a sync, a copy, figures)
 //!    drains first: the order of the writes of a partition is that of its lane, and cursors see all of them.
 //! 3. An entry leaves this map only after it is visible in the engine: a reader that looks here first misses nothing.
 //! 4. Writes are deferred, and writes that drain are made, under the lock of their lane.
 //!
 //! Crash argument: that of the intents. What was not drained is reapplied from the journal, which is trimmed only after a
-//! drain that was synced. A drain is one atomic batch with its mark: cut anywhere, it happened or did not.
+//! drain at the level of what is dropped. A drain is one atomic batch with its mark: cut anywhere, it happened or did not.
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use biombo_engine::{Batch, Capabilities, Cursor, Damage, Durability, Engine, Op, Result, Snapshot, Stats, Value};
+use biombo_engine::{Capabilities, Cursor, Damage, Durability, Engine, Op, Result, Snapshot, Stats, Value};
 
 use crate::keyspace::MARK;
 
@@ -34,6 +35,8 @@ pub(crate) struct Deferred {
     state: RwLock<State>,
     /// Entries of both generations; 0 lets reads pass without the lock.
     pending: AtomicUsize,
+    /// Drains that no sync was part of.
+    drained_unsynced: AtomicU64,
 }
 
 #[derive(Default)]
@@ -43,12 +46,19 @@ struct State {
     draining: Option<Arc<Generation>>,
 }
 
+/// What a stored key will be; `None` stands for a deletion.
+type Entry = Option<Arc<[u8]>>;
+
 #[derive(Default)]
 struct Generation {
-    /// Stored keys; `None` stands for a deletion.
-    entries: HashMap<Box<[u8]>, Option<Arc<[u8]>>>,
+    /// By stored keys.
+    entries: HashMap<Box<[u8]>, Entry>,
     /// The number of the highest intent in it, as its mark holds it.
     mark: [u8; 8],
+    /// The highest of what was asked.
+    level: Option<Durability>,
+    /// Bytes of keys and values that came in.
+    bytes: usize,
 }
 
 impl Deferred {
@@ -61,7 +71,13 @@ impl Deferred {
     }
 
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine, draining: Mutex::default(), state: RwLock::default(), pending: AtomicUsize::new(0) }
+        Self {
+            engine,
+            draining: Mutex::default(),
+            state: RwLock::default(),
+            pending: AtomicUsize::new(0),
+            drained_unsynced: AtomicU64::new(0),
+        }
     }
 
     /// The engine itself.
@@ -69,31 +85,49 @@ impl Deferred {
         &*self.engine
     }
 
-    /// Whether all operations of `slice` can be deferred: those on single keys can.
-    pub(crate) fn can_take(slice: &Batch) -> bool {
-        slice.iter().all(|op| !matches!(op, Op::DeleteRange { .. }))
+    /// Whether all operations can be deferred: those on single keys can.
+    pub(crate) fn can_take(ops: &[Op<'_>]) -> bool {
+        ops.iter().all(|op| !matches!(op, Op::DeleteRange { .. }))
     }
 
-    /// Keep the stored operations of intent `number`, which is durable and above all before it.
-    pub(crate) fn defer(&self, slice: &Batch, number: u64) {
-        let mut state = self.write();
-        for op in slice.iter() {
-            let (key, value) = match op {
+    /// Keep the stored operations of intent `number`, which the journal holds at `level`, and all before it too. Returns the bytes
+    /// that gather for the next drain.
+    pub(crate) fn defer(&self, ops: &[Op<'_>], number: u64, level: Durability) -> usize {
+        // Copied before the lock: readers wait for it.
+        let copies: Vec<(&[u8], Entry)> = ops
+            .iter()
+            .map(|op| match *op {
                 Op::Put { key, value } => (key, Some(Arc::from(value))),
                 Op::Delete { key } => (key, None),
                 Op::DeleteRange { .. } => unreachable!("the caller asked can_take"),
-            };
+            })
+            .collect();
+        let mut state = self.write();
+        for (key, value) in copies {
+            state.gathering.bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
             match state.gathering.entries.get_mut(key) {
                 Some(entry) => *entry = value,
                 None => drop(state.gathering.entries.insert(key.into(), value)),
             }
         }
         state.gathering.mark = number.to_le_bytes();
+        state.gathering.level = state.gathering.level.max(Some(level));
         self.count(&state);
+        state.gathering.bytes
     }
 
-    /// Bring everything that is here at the call into the engine, at `level`.
-    pub(crate) fn drain(&self, level: Durability) -> Result<()> {
+    /// Whether the generation that gathers can be drained without a sync.
+    pub(crate) fn gathers_unsynced(&self) -> bool {
+        self.read().gathering.level < Some(Durability::Sync)
+    }
+
+    /// Drains so far that no sync was part of.
+    pub(crate) fn drained_unsynced(&self) -> u64 {
+        self.drained_unsynced.load(Ordering::SeqCst)
+    }
+
+    /// Bring everything that is here at the call into the engine, each generation at its own level.
+    pub(crate) fn drain(&self) -> Result<()> {
         if self.pending.load(Ordering::Acquire) == 0 {
             return Ok(());
         }
@@ -109,19 +143,31 @@ impl Deferred {
                 let Some(generation) = &state.draining else { return Ok(()) };
                 Arc::clone(generation)
             };
+            let level = generation.level.unwrap_or_default();
             self.engine.apply(&generation.to_ops(), level)?;
-            let mut state = self.write();
-            state.draining = None;
-            self.count(&state);
+            if level < Durability::Sync {
+                self.drained_unsynced.fetch_add(1, Ordering::SeqCst);
+            }
+            let done = {
+                let mut state = self.write();
+                let done = state.draining.take();
+                self.count(&state);
+                done
+            };
+            // Readers wait for the lock: thousands of values are freed after it.
+            drop((done, generation));
         }
         Ok(())
     }
 
     /// The deferred value of `key`: `Some(None)` where it was deleted.
-    fn find(&self, key: &[u8]) -> Option<Option<Arc<[u8]>>> {
-        if self.pending.load(Ordering::Acquire) == 0 {
-            return None;
-        }
+    #[inline]
+    fn find(&self, key: &[u8]) -> Option<Entry> {
+        if self.pending.load(Ordering::Acquire) == 0 { None } else { self.find_pending(key) }
+    }
+
+    #[inline(never)]
+    fn find_pending(&self, key: &[u8]) -> Option<Entry> {
         let state = self.read();
         let older = || state.draining.as_ref().and_then(|generation| generation.entries.get(key));
         state.gathering.entries.get(key).or_else(older).cloned()
@@ -185,42 +231,42 @@ impl Engine for Deferred {
     }
 
     fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        self.drain(durability)?;
+        self.drain()?;
         self.engine.apply(ops, durability)
     }
 
     fn sync(&self) -> Result<()> {
-        self.drain(Durability::Sync)?;
+        self.drain()?;
         self.engine.sync()
     }
 
     fn snapshot(self: Arc<Self>) -> Result<Arc<dyn Snapshot>> {
-        self.drain(Durability::Sync)?;
+        self.drain()?;
         Arc::clone(&self.engine).snapshot()
     }
 
     fn cursor(self: Arc<Self>) -> Result<Box<dyn Cursor>> {
-        self.drain(Durability::Sync)?;
+        self.drain()?;
         Arc::clone(&self.engine).cursor()
     }
 
     fn checkpoint(&self, dest: &Path) -> Result<()> {
-        self.drain(Durability::Sync)?;
+        self.drain()?;
         self.engine.checkpoint(dest)
     }
 
     fn compact(&self) -> Result<()> {
-        self.drain(Durability::Sync)?;
+        self.drain()?;
         self.engine.compact()
     }
 
     fn stats(&self) -> Result<Stats> {
-        self.drain(Durability::Sync)?;
+        self.drain()?;
         self.engine.stats()
     }
 
     fn verify(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
-        self.drain(Durability::Sync)?;
+        self.drain()?;
         self.engine.verify(report)
     }
 }
@@ -228,6 +274,7 @@ impl Engine for Deferred {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use biombo_engine::Batch;
     use biombo_engine::memory::Memory;
 
     fn deferred() -> (Arc<Memory>, Arc<Deferred>) {
@@ -247,7 +294,11 @@ mod tests {
         deferred
             .apply(&[Op::Put { key: b"a", value: b"old" }, Op::Put { key: b"b", value: b"b" }], Durability::Os)
             .unwrap();
-        deferred.defer(&slice(|batch| batch.put(b"a", b"new").delete(b"b").put(b"c", b"c").put(b"c", b"cc")), 7);
+        deferred.defer(
+            &slice(|batch| batch.put(b"a", b"new").delete(b"b").put(b"c", b"c").put(b"c", b"cc")).to_ops(),
+            7,
+            Durability::Sync,
+        );
         let get = |key: &[u8]| deferred.get(key).unwrap().map(Value::into_vec);
         assert_eq!((get(b"a"), get(b"b"), get(b"c")), (Some(b"new".to_vec()), None, Some(b"cc".to_vec())));
         assert!(!deferred.contains(b"b").unwrap() && deferred.contains(b"c").unwrap());
@@ -262,10 +313,10 @@ mod tests {
     #[test]
     fn a_write_or_a_cursor_that_is_not_deferred_comes_after_what_is() {
         let (_, deferred) = deferred();
-        deferred.defer(&slice(|batch| batch.put(b"k", b"1")), 1);
+        deferred.defer(&slice(|batch| batch.put(b"k", b"1")).to_ops(), 1, Durability::Sync);
         deferred.apply(&[Op::Put { key: b"k", value: b"2" }], Durability::Os).unwrap();
         assert_eq!(deferred.get(b"k").unwrap().unwrap().into_vec(), b"2");
-        deferred.defer(&slice(|batch| batch.put(b"l", b"3")), 2);
+        deferred.defer(&slice(|batch| batch.put(b"l", b"3")).to_ops(), 2, Durability::Sync);
         let mut cursor = Arc::clone(&deferred).cursor().unwrap();
         cursor.last().unwrap();
         assert_eq!(cursor.key().zip(cursor.value()), Some((&b"l"[..], &b"3"[..])));
@@ -321,13 +372,13 @@ mod tests {
     fn a_full_disk_keeps_what_waits_and_its_order() {
         let engine = Arc::new(Filling { engine: Memory::new(), full: true.into() });
         let deferred = Deferred::new(Arc::clone(&engine) as Arc<dyn Engine>);
-        deferred.defer(&slice(|batch| batch.put(b"k", b"1")), 1);
-        deferred.drain(Durability::Sync).expect_err("full");
-        deferred.defer(&slice(|batch| batch.put(b"k", b"2")), 2);
+        deferred.defer(&slice(|batch| batch.put(b"k", b"1")).to_ops(), 1, Durability::Sync);
+        deferred.drain().expect_err("full");
+        deferred.defer(&slice(|batch| batch.put(b"k", b"2")).to_ops(), 2, Durability::Sync);
         assert_eq!(deferred.get(b"k").unwrap().unwrap().into_vec(), b"2");
-        deferred.drain(Durability::Sync).expect_err("still full");
+        deferred.drain().expect_err("still full");
         engine.full.store(false, Ordering::SeqCst);
-        deferred.drain(Durability::Sync).unwrap();
+        deferred.drain().unwrap();
         assert_eq!(engine.get(b"k").unwrap().unwrap().into_vec(), b"2");
         assert_eq!(engine.get(MARK).unwrap().unwrap().into_vec(), 2u64.to_le_bytes());
         assert_eq!(deferred.pending.load(Ordering::SeqCst), 0);
@@ -340,9 +391,13 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for number in 1..3_000u64 {
-                    deferred.defer(&slice(|batch| batch.put(b"k", &number.to_le_bytes())), number);
+                    deferred.defer(
+                        &slice(|batch| batch.put(b"k", &number.to_le_bytes())).to_ops(),
+                        number,
+                        Durability::Sync,
+                    );
                     if number % 3 == 0 {
-                        deferred.drain(Durability::Os).unwrap();
+                        deferred.drain().unwrap();
                     }
                 }
                 stop.store(true, Ordering::SeqCst);

@@ -6,12 +6,15 @@
 //!
 //! Invariants:
 //!
-//! 1. Intents are numbered without holes, run one after another in that order (one leader, who takes all waiting batches along in
-//!    one record), and a partition's mark is the highest number applied to it.
-//! 2. No slice is applied before its intent is durable, whatever the batch's own durability: else a power cut could keep half.
-//! 3. All slices are published under the locks of all their lanes: a snapshot sees all of them or none.
-//! 4. An intent is dropped from the journal only after the partitions it touched were synced past it. Until then a slice may
-//!    wait for its engine in memory ([`Deferred`]): the journal has it.
+//! 1. An intent gets its number and its place in the journal, and its slices are published, under the locks of all its lanes: the
+//!    intents of one partition have ascending numbers in the journal and are applied in that order, a partition's mark is the
+//!    highest number applied to it, and a snapshot sees all slices of a batch or none.
+//! 2. No slice of a batch over several partitions is applied before its intent is durable, whatever the batch's own durability:
+//!    else a power cut could keep half. An `Os` write within one partition that waits for its engine needs no sync.
+//! 3. Batches over several partitions, and `Sync` writes that wait for their engine, are committed by one leader at a time, who
+//!    takes all waiting ones along in one record.
+//! 4. An intent is dropped from the journal only after the partitions it touched were synced past it; one of `Os` writes only,
+//!    after they are in their engine. Until then a slice may wait for its engine in memory ([`Deferred`]): the journal has it.
 //! 5. A failure after the intent is durable poisons the store: the batch is decided, and the next opening finishes it.
 //! 6. A `Sync` batch is acknowledged after earlier writes below `Sync` of its partitions are durable too.
 //!
@@ -27,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use biombo_base::io::Io;
 use biombo_engine::{Batch, Durability, Engine, Error, ErrorKind, Op, Result};
-use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions, Lsn};
+use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions};
 
 use crate::combine::Combiner;
 use crate::deferred::Deferred;
@@ -54,13 +57,19 @@ pub(crate) struct Intents {
     pub(crate) due: Arc<Due>,
 }
 
-/// Applied intents that the journal still holds.
-#[derive(Clone, Copy)]
+/// Intents that the journal still holds, by the bytes of their records.
+#[derive(Default, Clone, Copy)]
 struct Outstanding {
     bytes: u64,
-    /// The end of the last one that was applied.
-    upto: Lsn,
+    /// Those of them whose partitions must be synced before they are dropped.
+    synced_bytes: u64,
 }
+
+/// Of the journal's bound: what gathers for one partition before the retiring thread gives it to its engine, and what a caller
+/// lets gather. The first makes transactions of some hundred kilobytes, which share the upper pages of a tree; the second bounds the
+/// wait of a caller that outruns the thread.
+const GATHER_PART: u64 = 256;
+const GATHER_MAX_PART: u64 = 64;
 
 /// An intent's slices: stored operations by partition, in the order of the partitions.
 type Slices = Vec<(u16, Batch)>;
@@ -108,12 +117,11 @@ impl Intents {
             }
             journal.trim(journal.next_lsn())?;
         }
-        let outstanding = Mutex::new(Outstanding { bytes: 0, upto: journal.next_lsn() });
         Ok(Self {
             journal,
             combiner: Combiner::default(),
             last: AtomicU64::new(last),
-            outstanding,
+            outstanding: Mutex::default(),
             outstanding_bytes_max,
             retiring: Mutex::default(),
             due: Arc::default(),
@@ -133,61 +141,125 @@ impl Intents {
     ) -> Result<()> {
         self.combiner.commit(ops, durability, |ops, durability| {
             poison.check()?;
-            if self.outstanding().bytes > self.outstanding_bytes_max {
-                self.retire(instances, poison)?;
-            }
+            self.make_room(lanes, instances, poison)?;
             let slices = cut(ops, &lanes_of);
-            let number = self.last.load(Ordering::Relaxed) + 1;
-            let record = encode(number, &slices);
-            poison.watch(self.journal.append(&record, JournalDurability::Sync))?;
-            self.last.store(number, Ordering::Relaxed);
-            self.publish(number, &slices, durability, lanes, instances).inspect_err(|error| poison.set(error))?;
+            {
+                let _publishing: Vec<_> = slices.iter().map(|(lane, _)| lanes[usize::from(*lane)].lock()).collect();
+                let number = self.next_number();
+                let record = encode(number, &slices);
+                poison.watch(self.journal.append(&record, JournalDurability::Sync))?;
+                for (lane, slice) in &slices {
+                    let lane = &lanes[usize::from(*lane)];
+                    lane.count_bytes(slice.bytes() as u64);
+                    hand_over(&instances[lane.instance], slice, number, durability)
+                        .inspect_err(|error| poison.set(error))?;
+                }
+                self.note(record.len(), Durability::Sync);
+            }
             if durability == Durability::Sync {
                 for (lane, _) in &slices {
                     instances[lanes[usize::from(*lane)].instance].sync_if_unsynced(poison)?;
                 }
             }
-            let mut outstanding = self.outstanding();
-            outstanding.bytes += record.len() as u64;
-            // The role is ours: nothing was appended since.
-            outstanding.upto = self.journal.next_lsn();
-            if outstanding.bytes > self.outstanding_bytes_max / 2 {
-                self.due.retire();
-            }
             Ok(())
         })
     }
 
-    fn publish(
+    /// Commit stored operations on single keys of one lane, whose lock the caller holds and whose engine may get them later; they are
+    /// as durable as asked when this returns, once the caller has also called [`relieve`](Intents::relieve) without the lock.
+    pub(crate) fn commit_in_lane(
         &self,
-        number: u64,
-        slices: &Slices,
+        lane: usize,
+        deferred: &Deferred,
+        ops: &[Op<'_>],
         durability: Durability,
-        lanes: &[Lane],
-        instances: &[Instance],
+        poison: &Poison,
+    ) -> Result<Gathered> {
+        let number = self.next_number();
+        let mut record = begin_record(number, 1);
+        encode_slice(&mut record, lane as u16, ops.len(), ops.iter().copied());
+        let level = if durability == Durability::Sync { JournalDurability::Sync } else { JournalDurability::Os };
+        poison.watch(self.journal.append(&record, level))?;
+        let bytes = deferred.defer(ops, number, durability);
+        self.note(record.len(), durability);
+        Ok(Gathered { bytes: bytes as u64, durability })
+    }
+
+    /// What a caller of [`commit_in_lane`](Intents::commit_in_lane) owes after it has let the lane's lock go.
+    pub(crate) fn relieve(
+        &self,
+        gathered: Gathered,
+        instance: &Instance,
+        number: usize,
+        poison: &Poison,
     ) -> Result<()> {
-        let _publishing: Vec<_> = slices.iter().map(|(lane, _)| lanes[usize::from(*lane)].lock()).collect();
-        for (lane, slice) in slices {
-            let lane = &lanes[usize::from(*lane)];
-            lane.count_bytes(slice.bytes() as u64);
-            hand_over(&instances[lane.instance], slice, number, durability)?;
+        if gathered.durability == Durability::Sync {
+            return instance.sync_if_unsynced(poison);
+        }
+        let Some(deferred) = &instance.deferred else { return Ok(()) };
+        let (part, max) = (self.outstanding_bytes_max / GATHER_PART, self.outstanding_bytes_max / GATHER_MAX_PART);
+        if gathered.bytes > part && deferred.gathers_unsynced() {
+            if gathered.bytes <= max {
+                self.due.drain(number);
+            } else {
+                // A full disk has lost nothing: the journal has the write. The next caller that needs room there is told.
+                let _ = instance.drain(poison);
+            }
         }
         Ok(())
     }
 
-    /// Sync all partitions and drop the intents that came before; nothing to do when there are none.
-    pub(crate) fn retire(&self, instances: &[Instance], poison: &Poison) -> Result<()> {
+    /// Retire intents where their journal is full. Takes lanes' locks: the caller must hold none.
+    pub(crate) fn make_room(&self, lanes: &[Lane], instances: &[Instance], poison: &Poison) -> Result<()> {
+        if self.outstanding().bytes > self.outstanding_bytes_max {
+            self.retire(lanes, instances, poison)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The number of an intent whose lanes' locks the caller holds.
+    fn next_number(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// An intent of so many bytes is in the journal and published.
+    fn note(&self, bytes: usize, level: Durability) {
+        let mut outstanding = self.outstanding();
+        outstanding.bytes += bytes as u64;
+        if level == Durability::Sync {
+            outstanding.synced_bytes += bytes as u64;
+        }
+        let is_due = outstanding.bytes > self.outstanding_bytes_max / 2;
+        drop(outstanding);
+        if is_due {
+            self.due.retire();
+        }
+    }
+
+    /// Bring what waits into the engines, sync those if any intent needs it, and drop the intents that came before the call; nothing
+    /// to do when there are none. Takes the lanes' locks for an instant: the caller must hold none.
+    pub(crate) fn retire(&self, lanes: &[Lane], instances: &[Instance], poison: &Poison) -> Result<()> {
         let _one = self.retiring.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = *self.outstanding();
+        let (before, upto) = {
+            // Behind this gate every intent of the journal is published.
+            let _gate: Vec<_> = lanes.iter().map(Lane::lock).collect();
+            (*self.outstanding(), self.journal.next_lsn())
+        };
         if before.bytes == 0 {
             return Ok(());
         }
         for instance in instances {
-            instance.sync(poison)?;
+            if before.synced_bytes > 0 {
+                instance.sync(poison)?;
+            } else {
+                instance.drain(poison)?;
+            }
         }
-        poison.watch(self.journal.trim(before.upto))?;
+        poison.watch(self.journal.trim(upto))?;
         let mut outstanding = self.outstanding();
         outstanding.bytes = outstanding.bytes.saturating_sub(before.bytes);
+        outstanding.synced_bytes = outstanding.synced_bytes.saturating_sub(before.synced_bytes);
         Ok(())
     }
 
@@ -199,6 +271,13 @@ impl Intents {
     fn outstanding(&self) -> MutexGuard<'_, Outstanding> {
         self.outstanding.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What gathers for a partition after a write to it.
+#[must_use]
+pub(crate) struct Gathered {
+    bytes: u64,
+    durability: Durability,
 }
 
 /// The operations of a batch by the lane that owns them, in stored form, in the order of the lanes.
@@ -231,9 +310,11 @@ pub(crate) fn push_stored(batch: &mut Batch, op: &Op<'_>) {
 
 /// Give a slice to its partition: later, where it may wait.
 fn hand_over(instance: &Instance, slice: &Batch, number: u64, durability: Durability) -> Result<()> {
+    let ops = slice.to_ops();
     match &instance.deferred {
-        Some(deferred) if Deferred::can_take(slice) => {
-            deferred.defer(slice, number);
+        Some(deferred) if Deferred::can_take(&ops) => {
+            // The intent of a batch is durable whatever was asked, and goes only after its partitions were synced.
+            deferred.defer(&ops, number, Durability::Sync);
             Ok(())
         }
         _ => apply_slice(&*instance.engine, slice, number, durability),
@@ -270,36 +351,46 @@ fn read_mark(engine: &dyn Engine) -> Result<u64> {
 }
 
 fn encode(number: u64, slices: &Slices) -> Vec<u8> {
-    let bytes: usize = slices.iter().map(|(_, slice)| slice.bytes() + 9 * slice.len() + 6).sum();
-    let mut out = Vec::with_capacity(11 + bytes);
+    let mut out = begin_record(number, slices.len());
+    out.reserve(slices.iter().map(|(_, slice)| slice.bytes() + 9 * slice.len() + 6).sum());
+    for (partition, slice) in slices {
+        encode_slice(&mut out, *partition, slice.len(), slice.iter());
+    }
+    out
+}
+
+fn begin_record(number: u64, slices: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
     out.push(RECORD_INTENT);
     out.extend_from_slice(&number.to_le_bytes());
-    out.extend_from_slice(&(slices.len() as u16).to_le_bytes());
-    for (partition, slice) in slices {
-        out.extend_from_slice(&partition.to_le_bytes());
-        out.extend_from_slice(&(slice.len() as u32).to_le_bytes());
-        for op in slice.iter() {
-            match op {
-                Op::Put { key, value } => {
-                    out.push(1);
-                    put_slice(&mut out, key);
-                    put_slice(&mut out, value);
-                }
-                Op::Delete { key } => {
-                    out.push(2);
-                    put_slice(&mut out, key);
-                }
-                Op::DeleteRange { from, to } => {
-                    out.push(if to.is_some() { 3 } else { 4 });
-                    put_slice(&mut out, from);
-                    if let Some(to) = to {
-                        put_slice(&mut out, to);
-                    }
+    out.extend_from_slice(&(slices as u16).to_le_bytes());
+    out
+}
+
+fn encode_slice<'a>(out: &mut Vec<u8>, partition: u16, count: usize, ops: impl Iterator<Item = Op<'a>>) {
+    out.extend_from_slice(&partition.to_le_bytes());
+    out.extend_from_slice(&(count as u32).to_le_bytes());
+    for op in ops {
+        match op {
+            Op::Put { key, value } => {
+                out.reserve(9 + key.len() + value.len());
+                out.push(1);
+                put_slice(out, key);
+                put_slice(out, value);
+            }
+            Op::Delete { key } => {
+                out.push(2);
+                put_slice(out, key);
+            }
+            Op::DeleteRange { from, to } => {
+                out.push(if to.is_some() { 3 } else { 4 });
+                put_slice(out, from);
+                if let Some(to) = to {
+                    put_slice(out, to);
                 }
             }
         }
     }
-    out
 }
 
 fn put_slice(out: &mut Vec<u8>, bytes: &[u8]) {

@@ -1,10 +1,12 @@
 //! The executor `direct`: how a write reaches an engine.
 //!
 //! A lane is the one logical writer of a partition (two partitions may share an engine under `soft` partitioning). Its writes run
-//! one at a time, on the caller's own thread. Three ways, by what the engine declares:
+//! one at a time, on the caller's own thread. The ways, by what the engine declares:
 //!
 //! - `Os` writes, and all writes of engines whose sync can be done apart: under the lane's lock, to completion. A `Sync` write
 //!   then meets the others that wait for a sync of the same engine ([`SharedSync`]), outside the lock.
+//! - Writes that may wait for their engine ([`Deferred`]) go to the journal of intents, `Os` writes lane by lane
+//!   ([`Intents::commit_in_lane`](crate::intent::Intents::commit_in_lane)), `Sync` writes in groups.
 //! - Engines with costly transactions, or whose commit and sync are one: callers who find the lane taken are combined
 //!   ([`Combiner`]) into one transaction and one sync.
 //!
@@ -13,7 +15,8 @@
 //! 1. A write is published under the lane's lock (`publish`). Who holds the locks of several lanes therefore sees one point in
 //!    the history of all of them: this is the gate that snapshots close, and that atomic batches hold while they apply.
 //! 2. Locks of several lanes are taken in the order of their numbers.
-//! 3. The lock is held over a device sync only where the engine's commit is its sync (`sync_apart` is false).
+//! 3. The lock is held over a device sync only where the engine's commit is its sync (`sync_apart` is false), and over the
+//!    journal's where a write waits for such an engine.
 //! 4. A reader may see a `Sync` write of a `sync_apart` engine an instant before it is durable; its writer is told after.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,7 +67,7 @@ impl Instance {
         self.drain(poison)?;
         let engine = self.deferred.as_ref().map_or(&*self.engine, |deferred| deferred.engine());
         let result = self.shared_sync.sync(|| {
-            let covers = self.applied.load(Ordering::SeqCst);
+            let covers = self.unsynced_writes();
             engine.sync()?;
             self.durable.fetch_max(covers, Ordering::SeqCst);
             Ok(())
@@ -73,15 +76,20 @@ impl Instance {
         result.inspect_err(|error| poison.set(error))
     }
 
-    /// Bring what waits for the engine into it, durably.
+    /// Bring what waits for the engine into it.
     pub(crate) fn drain(&self, poison: &Poison) -> Result<()> {
-        self.deferred.as_ref().map_or(Ok(()), |deferred| poison.watch(deferred.drain(Durability::Sync)))
+        self.deferred.as_ref().map_or(Ok(()), |deferred| poison.watch(deferred.drain()))
     }
 
     /// Sync if a write below `Sync` was applied that no finished sync covers.
     pub(crate) fn sync_if_unsynced(&self, poison: &Poison) -> Result<()> {
-        let applied = self.applied.load(Ordering::SeqCst);
-        if self.durable.load(Ordering::SeqCst) < applied { self.sync(poison) } else { Ok(()) }
+        if self.durable.load(Ordering::SeqCst) < self.unsynced_writes() { self.sync(poison) } else { Ok(()) }
+    }
+
+    /// Writes that reached the engine without a sync, those that had waited for it among them.
+    fn unsynced_writes(&self) -> u64 {
+        let drained = self.deferred.as_ref().map_or(0, |deferred| deferred.drained_unsynced());
+        self.applied.load(Ordering::SeqCst) + drained
     }
 
     fn note_unsynced(&self) {

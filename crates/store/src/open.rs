@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use biombo_base::io::{Io, RealIo};
 use biombo_engine::{Capabilities, Durability, Engine, EngineKind, Error, ErrorKind, OpenOptions, Registry, Result};
-use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions};
+use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions, Modes};
 
 use crate::intent::Intents;
 use crate::lane::{Instance, Lane};
@@ -22,6 +22,8 @@ use crate::{Placement, Store};
 const PLACEMENT_DIR: &str = "placement";
 const INTENT_DIR: &str = "intents";
 const PLACEMENT_SEGMENT_BYTES: u64 = 1 << 20;
+/// More than are outstanding when intents are retired: those of `Os` writes are dropped before anybody syncs them.
+const UNSYNCED_SEGMENTS_MAX: usize = 8;
 const CACHE_BYTES: u64 = 256 << 20;
 
 pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result<Store> {
@@ -162,11 +164,15 @@ impl<'a> Opening<'a> {
             Partitioning::Hard => {
                 let mut journal = JournalOptions::default();
                 journal.segment_bytes = self.options.journal_segment_bytes.unwrap_or(journal.segment_bytes);
+                if instances[0].deferred.is_some() {
+                    journal.modes = Modes::ByDurability;
+                    journal.unsynced_segments_max = UNSYNCED_SEGMENTS_MAX;
+                }
                 Some(Arc::new(Intents::recover(Arc::clone(&self.io), &self.dir.join(INTENT_DIR), journal, &instances)?))
             }
             _ => None,
         };
-        let lanes = match partitioning {
+        let lane_count = match partitioning {
             Partitioning::None => 1,
             Partitioning::Hard => instances.len(),
             // One writer at a time is all that such an engine has: more lanes would only keep callers from combining.
@@ -174,14 +180,17 @@ impl<'a> Opening<'a> {
             Partitioning::Soft => self.manifest.partitions as usize,
         };
         let hard = partitioning == Partitioning::Hard;
+        let lanes: Arc<[Lane]> = (0..lane_count).map(|lane| Lane::new(if hard { lane } else { 0 })).collect();
         let retirer = match &intents {
             // A file system that was given may be a simulated one: see `engines`.
-            Some(intents) if self.options.io.is_none() && instances[0].deferred.is_some() => {
-                Some(Retirer::start(Arc::clone(intents), Arc::clone(&instances), Arc::clone(&poison))?)
-            }
+            Some(intents) if self.options.io.is_none() && instances[0].deferred.is_some() => Some(Retirer::start(
+                Arc::clone(intents),
+                Arc::clone(&lanes),
+                Arc::clone(&instances),
+                Arc::clone(&poison),
+            )?),
             _ => None,
         };
-        let lanes = (0..lanes).map(|lane| Lane::new(if hard { lane } else { 0 })).collect();
         let mut warnings = Vec::new();
         if owner.machine_went_down && engine_can.survives_power_cut.is_none_or(|level| level > Durability::Os) {
             warnings.push(format!(

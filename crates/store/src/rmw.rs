@@ -57,14 +57,31 @@ impl Store {
             return inner.poison.watch(engine.apply(&[op], durability));
         }
         let stored = if inner.partitioning == Partitioning::Hard { keyspace::encode(key) } else { key.into() };
-        let lane = &inner.lanes[inner.lane_of(key)];
+        let number = inner.lane_of(key);
+        let lane = &inner.lanes[number];
         let instance = &inner.instances[lane.instance];
-        {
+        let waits = instance.deferred.as_ref().zip(inner.intents.as_ref());
+        if let Some((_, intents)) = waits {
+            intents.make_room(&inner.lanes, &inner.instances, &inner.poison)?;
+        }
+        let gathered = {
             let _publishing = lane.lock();
+            inner.poison.check()?;
             let update = checked(decide(instance.engine.get(&stored)?.as_deref()))?;
             let Some(op) = op_of(&stored, &update) else { return Ok(()) };
             lane.count(&[op]);
-            lane.publish(instance, &[op], durability, &inner.poison)?;
+            match waits {
+                Some((deferred, intents)) if inner.may_wait(&[op]) => {
+                    Some((intents, intents.commit_in_lane(number, deferred, &[op], durability, &inner.poison)?))
+                }
+                _ => {
+                    lane.publish(instance, &[op], durability, &inner.poison)?;
+                    None
+                }
+            }
+        };
+        if let Some((intents, gathered)) = gathered {
+            return intents.relieve(gathered, instance, lane.instance, &inner.poison);
         }
         if durability == Durability::Sync && instance.engine.capabilities().sync_apart {
             instance.sync(&inner.poison)?;

@@ -34,7 +34,7 @@ pub(crate) struct Inner {
     // Fields are dropped in this order: the thread ends first; engines go before the lock that says the store is free.
     pub(crate) _retirer: Option<Retirer>,
     pub(crate) instances: Arc<[Instance]>,
-    pub(crate) lanes: Vec<Lane>,
+    pub(crate) lanes: Arc<[Lane]>,
     pub(crate) intents: Option<Arc<Intents>>,
     pub(crate) placement: ArcSwap<Placement>,
     pub(crate) stripes: Stripes,
@@ -255,7 +255,7 @@ impl Inner {
     }
 
     /// Whether the journal alone makes these operations durable, so that their engine may get them later.
-    fn may_wait(&self, ops: &[Op<'_>]) -> bool {
+    pub(crate) fn may_wait(&self, ops: &[Op<'_>]) -> bool {
         self.instances[0].deferred.is_some()
             && ops.iter().all(|op| !matches!(op, Op::DeleteRange { .. }))
             && ops.iter().map(Op::logical_bytes).sum::<u64>() <= DEFER_BYTES_MAX
@@ -270,29 +270,43 @@ impl Inner {
 
     /// Write operations that belong to one lane.
     fn write_lane(&self, lane: usize, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        let number = lane;
         let lane = &self.lanes[lane];
         let instance = &self.instances[lane.instance];
         if self.partitioning != Partitioning::Hard {
             return lane.write(instance, ops, durability, &self.poison);
         }
+        let write = |ops: &[Op<'_>]| match (&instance.deferred, &self.intents) {
+            (Some(deferred), Some(intents)) if self.may_wait(ops) => {
+                intents.make_room(&self.lanes, &self.instances, &self.poison)?;
+                let gathered = {
+                    let _publishing = lane.lock();
+                    self.poison.check()?;
+                    lane.count(ops);
+                    intents.commit_in_lane(number, deferred, ops, durability, &self.poison)?
+                };
+                intents.relieve(gathered, instance, lane.instance, &self.poison)
+            }
+            _ => lane.write(instance, ops, durability, &self.poison),
+        };
         if let [op] = ops {
             let (Op::Put { key, .. } | Op::Delete { key }) = *op else {
                 let mut stored = Batch::new();
                 intent::push_stored(&mut stored, op);
-                return lane.write(instance, &stored.to_ops(), durability, &self.poison);
+                return write(&stored.to_ops());
             };
             let key = keyspace::encode(key);
             let stored = match *op {
                 Op::Put { value, .. } => Op::Put { key: &key, value },
                 _ => Op::Delete { key: &key },
             };
-            return lane.write(instance, &[stored], durability, &self.poison);
+            return write(&[stored]);
         }
         let mut stored = Batch::new();
         for op in ops {
             intent::push_stored(&mut stored, op);
         }
-        lane.write(instance, &stored.to_ops(), durability, &self.poison)
+        write(&stored.to_ops())
     }
 
     fn write_each(&self, batch: &Batch, durability: Durability) -> Result<()> {
@@ -325,7 +339,7 @@ impl Inner {
             instance.sync(&self.poison)?;
         }
         match &self.intents {
-            Some(intents) => intents.retire(&self.instances, &self.poison),
+            Some(intents) => intents.retire(&self.lanes, &self.instances, &self.poison),
             None => Ok(()),
         }
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use biombo_base::io::Io;
 use biombo_base::io::sim::{Campaign, Crash, Fault, FaultKind, Random, SimIo};
 use biombo_engine::{Batch, Durability, ErrorKind};
-use biombo_store::{Options, Range, Store};
+use biombo_store::{Options, Range, Store, Update};
 
 const DIR: &str = "db";
 const PARTITIONS: u32 = 3;
@@ -237,6 +237,11 @@ fn mixed_durability_keeps_batches_whole_and_what_came_before_a_sync() {
     reach(3000, "store, mixed durability", mixed);
 }
 
+#[test]
+fn mixed_durability_over_an_engine_that_gets_its_writes_later_keeps_as_much() {
+    reach(3000, "store, mixed durability, deferred writes", mixed_deferred);
+}
+
 /// One write of unique keys.
 struct Write {
     keys: Vec<Vec<u8>>,
@@ -246,20 +251,40 @@ struct Write {
 }
 
 fn mixed(campaign: &mut Campaign, seed: u64) {
+    mix(campaign, seed, true, 30, 1);
+}
+
+/// Enough bytes that writes at `Os` are brought into the engine and their intents dropped, with and without syncs between.
+fn mixed_deferred(campaign: &mut Campaign, seed: u64) {
+    mix(campaign, seed, false, 40 + (seed % 2) as u32 * 60, 900);
+}
+
+fn mix(campaign: &mut Campaign, seed: u64, sync_apart: bool, count: u32, value_bytes_max: u64) {
     let mut random = Random(seed ^ 0xb10b0);
     let io = SimIo::new(seed);
-    let store = open(&io, true).expect("create");
+    let store = open(&io, sync_apart).expect("create");
     let mut writes: Vec<Write> = Vec::new();
-    for number in 0..30 {
+    // In one history most writes are at `Os`, in another every second one.
+    let sync_in = 2 + random.below(3) * 10;
+    for number in 0..count {
         let count = if random.below(2) == 0 { 1 } else { 2 + random.below(4) };
         let keys: Vec<_> = (0..count).map(|i| format!("{number}/{i}").into_bytes()).collect();
-        let sync = random.below(2) == 0;
+        let sync = random.below(sync_in) == 0;
         let durability = if sync { Durability::Sync } else { Durability::Os };
         let mut batch = Batch::new();
         keys.iter().for_each(|key| {
-            batch.put(key, b"x");
+            batch.put(key, &vec![b'x'; random.below(value_bytes_max) as usize]);
         });
-        store.write_with(&batch, durability).expect("write");
+        match &keys[..] {
+            [key] if random.below(2) == 0 => {
+                let value = vec![b'u'; random.below(value_bytes_max) as usize];
+                store.update(key, durability, |_| Update::Put(value)).expect("update");
+            }
+            _ => store.write_with(&batch, durability).expect("write"),
+        }
+        if random.below(8) == 0 {
+            drop(store.scan(Range::all()).expect("scan"));
+        }
         let partitions = keys.iter().map(|key| store.placement().owner(key).0).collect();
         writes.push(Write { keys, partitions, acknowledged_at: io.event_count(), sync });
         if random.below(10) == 0 {
@@ -280,7 +305,7 @@ fn mixed(campaign: &mut Campaign, seed: u64) {
                 continue;
             }
             let what = format!("seed {seed}, cut {} ({}), {crash:?}", points.cut(), points.label());
-            let found = contents(&open(&image, true).unwrap_or_else(|e| panic!("{what}: does not open: {e}")));
+            let found = contents(&open(&image, sync_apart).unwrap_or_else(|e| panic!("{what}: does not open: {e}")));
             let mut synced = [false; PARTITIONS as usize];
             for write in writes.iter().rev() {
                 let there = write.keys.iter().filter(|key| found.contains_key(*key)).count();

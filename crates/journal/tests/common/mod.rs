@@ -7,7 +7,7 @@ use std::sync::Arc;
 use biombo_base::io::Io;
 use biombo_base::io::sim::{Crash, CrashPoints, Random, SimIo};
 use biombo_base::{Error, ErrorKind};
-use biombo_journal::{Durability, Journal, JournalOptions, Lsn, Mode};
+use biombo_journal::{Durability, Journal, JournalOptions, Lsn, Mode, Modes};
 
 pub const DIR: &str = "store/journal";
 
@@ -140,7 +140,9 @@ pub fn random_options(random: &mut Random) -> JournalOptions {
     JournalOptions {
         segment_bytes: 8192 + 4096 * random.below(5),
         recycle_segments_max: random.below(3) as usize,
-        mode: if random.below(2) == 0 { Mode::Direct } else { Mode::Buffered },
+        modes: [Modes::Always(Mode::Direct), Modes::Always(Mode::Buffered), Modes::ByDurability]
+            [random.below(3) as usize],
+        unsynced_segments_max: random.below(3) as usize,
     }
 }
 

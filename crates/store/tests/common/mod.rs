@@ -13,7 +13,7 @@ use biombo_engine::{
     Batch, Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Op, Registry, Result, Snapshot, Stats, Value,
     memory,
 };
-use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions, Mode};
+use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions, Mode, Modes};
 
 /// A registry with the one engine `simulated`, whose files are on `io`.
 pub fn registry(io: Arc<dyn Io>, sync_apart: bool) -> Registry {
@@ -51,7 +51,11 @@ struct Simulated {
 impl Simulated {
     fn open(io: &Arc<dyn Io>, dir: &Path, sync_apart: bool) -> Result<Self> {
         let map = Arc::new(Memory::new());
-        let options = JournalOptions { segment_bytes: 64 << 10, mode: Mode::Buffered, ..JournalOptions::default() };
+        let options = JournalOptions {
+            segment_bytes: 64 << 10,
+            modes: Modes::Always(Mode::Buffered),
+            ..JournalOptions::default()
+        };
         let journal = Journal::open(Arc::clone(io), dir, options, &mut |_, record| {
             map.apply(&decode(record).to_ops(), Durability::Os)
         })?;
