@@ -97,6 +97,16 @@ impl Files {
             manifest.reserve(ops.len()).map_err(Failure::into_error)?;
             manifest.append(&ops)?;
         }
+        let unfooted = recovered.unfooted.iter().filter_map(|number| {
+            let found = recovered.segments.iter().find(|found| found.header.number == *number)?;
+            // What is last gets its edit when the next one is made.
+            (last.is_none_or(|(last, _)| last != *number)).then_some(Op::Sealed { number: *number, seal: found.seal })
+        });
+        let unfooted: Vec<_> = unfooted.collect();
+        if !unfooted.is_empty() {
+            manifest.reserve(unfooted.len()).map_err(Failure::into_error)?;
+            manifest.append(&unfooted)?;
+        }
         let removed = |name: Name| {
             let path = name.path(dir);
             io.remove_file(&path).map_err(|e| Error::io(format_args!("remove {}", path.display()), e))
@@ -268,11 +278,7 @@ impl Files {
     /// Give back the room behind the end of a sealed segment, if it is worth it: it is not written again.
     fn shorten(&mut self, number: SegmentNumber, seal: &Seal) {
         let Some(live) = self.live.get_mut(&number) else { return };
-        let end = seal.footer.map_or(seal.data_bytes, |footer| {
-            footer.offset
-                + (crate::format::FRAME_HEADER_BYTES + crate::format::record_bytes(footer.bytes as usize)) as u64
-        });
-        let end = end.next_multiple_of(BLOCK_BYTES as u64);
+        let end = seal.end_bytes().next_multiple_of(BLOCK_BYTES as u64);
         if end + live.found.file_bytes / 4 > live.found.file_bytes {
             return;
         }

@@ -104,7 +104,7 @@ impl Log {
         for found in &recovered.segments {
             if let Some(from) = found.unsettled {
                 let path = Name::Segment(found.header.number).path(dir);
-                let how = How::Rewrite { path, from, to: found.seal.data_bytes };
+                let how = How::Rewrite { path, from, to: found.seal.end_bytes() };
                 flush.push(Unsynced { end_lsn: found.seal.end_lsn, how });
             }
         }
@@ -134,6 +134,13 @@ impl Log {
     /// Give each segment of the log a footer when it is sealed, for whatever reason.
     pub fn set_footers(&mut self, footers: Footers) {
         self.footers = Some(footers);
+    }
+
+    /// The footer of the segment that is written, as far as it has come: what its owner puts in. It is empty when a segment
+    /// begins, and is used where there is none from [`set_footers`](Self::set_footers).
+    #[inline]
+    pub fn footer(&mut self) -> &mut Vec<u8> {
+        &mut self.footer
     }
 
     /// Append records that survive a crash all or not at all (one frame), and push the position of each to `at`; returns the
@@ -237,9 +244,11 @@ impl Log {
         self.written_lsn
     }
 
-    /// Seal the segment that is written; the next append begins a new one. It gets its footer from [`set_footers`].
+    /// Seal the segment that is written; the next append begins a new one. It gets its footer from [`set_footers`] or
+    /// [`footer`].
     ///
     /// [`set_footers`]: Self::set_footers
+    /// [`footer`]: Self::footer
     pub fn seal(&mut self) -> Result<()> {
         self.flush.check()?;
         self.seal_active(None).map_err(|failure| self.fail(failure))
@@ -427,17 +436,18 @@ impl Log {
         let Some(active) = self.active.take() else { return Ok(()) };
         let SegmentHeader { number, kind, mode, .. } = active.header;
         let end_lsn = self.written_lsn;
-        if footer.is_none() {
+        if footer.is_none()
+            && let Some(footers) = &mut self.footers
+        {
             self.footer.clear();
-            if let Some(footers) = &mut self.footers {
-                let seal = crate::manifest::Seal { end_lsn, data_bytes: active.offset(), footer: None };
-                let file_bytes = active.header.capacity_bytes;
-                let found = Found { header: active.header, seal, file_bytes, unsettled: None };
-                footers(&found.info(true, self.flush.durable_lsn()), &mut self.footer);
-            }
+            let seal = crate::manifest::Seal { end_lsn, data_bytes: active.offset(), footer: None };
+            let file_bytes = active.header.capacity_bytes;
+            let found = Found { header: active.header, seal, file_bytes, unsettled: None };
+            footers(&found.info(true, self.flush.durable_lsn()), &mut self.footer);
         }
         let footer = footer.unwrap_or(&self.footer);
         let sealed = active.seal(end_lsn, self.flush.durable_lsn(), footer);
+        self.footer.clear();
         let (seal, bytes) = sealed.map_err(Failure::Fatal)?;
         self.stats.written_bytes += bytes as u64;
         let file_bytes = active.file_bytes().map_err(Failure::Fatal)?;

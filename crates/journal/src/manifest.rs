@@ -38,6 +38,16 @@ pub(crate) struct Seal {
     pub footer: Option<FooterAt>,
 }
 
+impl Seal {
+    /// Where all of it ends, its footer included.
+    pub fn end_bytes(&self) -> u64 {
+        self.footer.map_or(self.data_bytes, |footer| {
+            let bytes = crate::format::FRAME_HEADER_BYTES + crate::format::record_bytes(footer.bytes as usize);
+            footer.offset + bytes as u64
+        })
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FooterAt {
     /// Where its frame begins.

@@ -18,7 +18,7 @@ use biombo_base::{Error, Result};
 
 use crate::footer::read_footer;
 use crate::format::{FRAME_HEADER_BYTES, SegmentHeader, records};
-use crate::manifest::{Entry, Loaded, Seal, State};
+use crate::manifest::{Entry, FooterAt, Loaded, Seal, State};
 use crate::names::Name;
 use crate::reader::SegmentReader;
 use crate::{Lsn, Position, Replay, SegmentInfo, SegmentKind, SegmentNumber, Wants};
@@ -68,6 +68,8 @@ pub(crate) struct Recovered {
     pub discarded: Vec<SegmentNumber>,
     /// Segments that the manifest does not name: what a crash left of making or dropping one.
     pub unnamed: Vec<SegmentNumber>,
+    /// Segments whose footer a crash took before it was synced: they have none.
+    pub unfooted: Vec<SegmentNumber>,
     pub next_lsn: Lsn,
     /// All before it is known to be durable.
     pub durable_lsn: Lsn,
@@ -88,6 +90,7 @@ pub(crate) fn recover(
     replay: &mut dyn Replay,
 ) -> Result<Recovered> {
     let mut recovery = Recovery { io, dir, replay };
+    recovery.replay.begin()?;
     let Some(loaded) = loaded else {
         if let Some(first) = listing.segments.first() {
             // Says so if an older version wrote it.
@@ -96,8 +99,8 @@ pub(crate) fn recover(
             return Err(Error::corruption(path, 0, "segments are there and their manifest is missing"));
         }
         let (next_lsn, durable_lsn) = (Lsn::FIRST, Lsn::FIRST);
-        let (segments, discarded, unnamed) = Default::default();
-        return Ok(Recovered { segments, discarded, unnamed, next_lsn, durable_lsn });
+        let (segments, discarded, unnamed, unfooted) = Default::default();
+        return Ok(Recovered { segments, discarded, unnamed, unfooted, next_lsn, durable_lsn });
     };
     let state = &loaded.state;
     if let Some(missing) = state.entries.keys().find(|number| !listing.segments.contains(number)) {
@@ -118,6 +121,7 @@ pub(crate) fn recover(
         readers.iter().map(|reader| reader.header.durable_lsn).fold(state.durable_lsn, |a, b| a.max(b));
     let mut next_lsn = Lsn::FIRST;
     let mut discarded = Vec::new();
+    let mut unfooted = Vec::new();
     for (i, (number, entry)) in hot.iter().enumerate() {
         let (reader, later) = readers[i..].split_first_mut().expect("invariant: there is a reader for each");
         if reader.header.base_lsn != entry.base_lsn || reader.header.kind != entry.kind || entry.base_lsn < next_lsn {
@@ -129,12 +133,24 @@ pub(crate) fn recover(
         if entry.seal.is_some_and(|seal| seal.data_bytes > reader.file_bytes && seal.end_lsn <= durable_lsn) {
             return Err(reader.damage(reader.file_bytes, "a segment is shorter than its records"));
         }
-        let whole = entry.seal.filter(|seal| seal.end_lsn <= durable_lsn);
+        let (mut seal, mut is_footer_unsettled) = (entry.seal, false);
+        if let Some(seal) = &mut seal
+            && let Some(at) = seal.footer
+            && seal.end_lsn >= durable_lsn
+        {
+            // Nothing behind it is known to be durable, so it may not have been synced after it was sealed.
+            is_footer_unsettled = recovery.has_footer(reader, at)?;
+            if !is_footer_unsettled {
+                seal.footer = None;
+                unfooted.push(**number);
+            }
+        }
+        let whole = seal.filter(|seal| seal.end_lsn <= durable_lsn);
         let taken = match whole {
             Some(seal) => recovery.take_up(reader, seal, durable_lsn)?,
             None => Taken::No,
         };
-        let found = match taken {
+        let mut found = match taken {
             Taken::As(found) => found,
             Taken::No => {
                 let replayed = replay_segment(reader, entry.seal.map(|seal| seal.end_lsn), recovery.replay)?;
@@ -147,7 +163,7 @@ pub(crate) fn recover(
                 if is_cut {
                     discarded = hot[i + 1..].iter().map(|(number, _)| **number).collect();
                 }
-                let seal = match entry.seal {
+                let seal = match seal {
                     Some(seal) if !is_cut => seal,
                     _ => Seal { end_lsn: end, data_bytes: replayed.end, footer: None },
                 };
@@ -157,13 +173,16 @@ pub(crate) fn recover(
             }
         };
         debug_assert_eq!(found.header.number, **number);
+        if is_footer_unsettled && found.seal.footer.is_some() {
+            found.unsettled = found.unsettled.or(Some(found.seal.data_bytes));
+        }
         next_lsn = found.seal.end_lsn;
         segments.push(found);
         if !discarded.is_empty() {
             break;
         }
     }
-    Ok(Recovered { segments, discarded, unnamed, next_lsn, durable_lsn: durable_lsn.min(next_lsn) })
+    Ok(Recovered { segments, discarded, unnamed, unfooted, next_lsn, durable_lsn: durable_lsn.min(next_lsn) })
 }
 
 enum Taken {
@@ -214,6 +233,14 @@ impl Recovery<'_> {
         Ok(Found { header: reader.header, seal, file_bytes: reader.file_bytes, unsettled: None })
     }
 
+    fn has_footer(&self, reader: &SegmentReader, at: FooterAt) -> Result<bool> {
+        match read_footer(self.io, &reader.path, reader.header.seed(), at) {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == biombo_base::ErrorKind::Corruption => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Ask the owner how to take up a sealed and durable segment, and do it, unless it is to be read.
     fn take_up(&mut self, reader: &SegmentReader, seal: Seal, durable_lsn: Lsn) -> Result<Taken> {
         let found = Found { header: reader.header, seal, file_bytes: reader.file_bytes, unsettled: None };
@@ -221,11 +248,9 @@ impl Recovery<'_> {
         match (self.replay.wants(&info)?, seal.footer) {
             (Wants::Nothing, _) => return Ok(Taken::As(found)),
             (Wants::Footer, Some(at)) => {
-                match read_footer(self.io, &reader.path, reader.header.seed(), at) {
-                    Ok(footer) => {
-                        self.replay.footer(&info, &footer)?;
-                        return Ok(Taken::As(found));
-                    }
+                let footer = read_footer(self.io, &reader.path, reader.header.seed(), at);
+                match footer.and_then(|footer| self.replay.footer(&info, &footer)) {
+                    Ok(()) => return Ok(Taken::As(found)),
                     // What it says is in the records too.
                     Err(e) if e.kind() == biombo_base::ErrorKind::Corruption => {}
                     Err(e) => return Err(e),

@@ -19,6 +19,11 @@ pub enum Wants {
 ///
 /// A closure over position, lsn and bytes takes up every record. An error ends the opening and is returned.
 pub trait Replay {
+    /// The log is locked, and nothing of it was taken up yet: what the owner keeps beside it can be looked at now.
+    fn begin(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// How to take up `segment`. Asked only of sealed segments that are known to be durable: the others are read in any
     /// case, to find where the log ends, and every record of theirs is handed over.
     fn wants(&mut self, segment: &SegmentInfo) -> Result<Wants> {
@@ -29,7 +34,8 @@ pub trait Replay {
     /// A record. Of a cold segment, `lsn` counts from 1 in that segment.
     fn record(&mut self, at: Position, lsn: Lsn, record: &[u8]) -> Result<()>;
 
-    /// The footer of a segment, as it was given when that was sealed.
+    /// The footer of a segment, as it was given when that was sealed. After `Corruption` the segment is taken up as if it had
+    /// none.
     fn footer(&mut self, segment: &SegmentInfo, footer: &[u8]) -> Result<()> {
         let _ = (segment, footer);
         Ok(())

@@ -4,13 +4,14 @@
 //!
 //! 1. `live` of a segment is the sum of the stored bytes of its records that the index leads to, and of its tombstones.
 //! 2. `stored` is the sum of all its records' but those that only say where it begins.
-//! 3. `first_seq` is the number of its first record: no tombstone numbered so or lower deletes anything in it.
+//! 3. `logical` is the sum of the keys' and values' lengths of its records that the index leads to.
+//! 4. `first_seq` is the number of its first record: no tombstone numbered so or lower deletes anything in it.
 
 use std::collections::VecDeque;
 
 use biombo_journal::SegmentNumber;
 
-use crate::record::Record;
+use crate::record::{HEADER_BYTES, Kind, Record};
 
 /// What one segment holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Content {
     pub oldest_tombstone: u64,
     /// The greatest number of one.
     pub youngest_tombstone: u64,
+    /// Bytes of keys and values that the index leads to.
+    pub logical: u64,
 }
 
 const NOTHING: Content = Content {
@@ -39,16 +42,40 @@ const NOTHING: Content = Content {
     tombstones: 0,
     oldest_tombstone: u64::MAX,
     youngest_tombstone: 0,
+    logical: 0,
 };
 
 /// What the segments hold, by number.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Accounts {
     /// The number of the first one in `segments`.
     first: u32,
     segments: VecDeque<Content>,
-    /// Bytes of the keys and values that the index leads to.
-    logical_bytes: u64,
+}
+
+/// What the accounts have to know of a record.
+#[derive(Debug, Clone, Copy)]
+pub struct Item {
+    pub kind: Kind,
+    pub seq: u64,
+    pub stored_bytes: u64,
+    pub logical_bytes: u64,
+}
+
+impl Item {
+    /// What a record with a key and a value (or end) of these lengths is.
+    #[inline]
+    pub fn of(kind: Kind, seq: u64, bytes: usize) -> Self {
+        let stored_bytes = biombo_journal::format::record_bytes(HEADER_BYTES + bytes) as u64;
+        Self { kind, seq, stored_bytes, logical_bytes: if kind == Kind::Put { bytes as u64 } else { 0 } }
+    }
+}
+
+impl From<&Record<'_>> for Item {
+    #[inline]
+    fn from(record: &Record<'_>) -> Self {
+        Self::of(record.kind, record.seq, record.key.len() + record.value.len())
+    }
 }
 
 impl Accounts {
@@ -59,8 +86,9 @@ impl Accounts {
 
     /// A segment got a record, which is live.
     #[inline]
-    pub fn add(&mut self, segment: SegmentNumber, record: &Record<'_>) {
-        let bytes = record.stored_bytes();
+    pub fn add(&mut self, segment: SegmentNumber, record: impl Into<Item>) {
+        let record = record.into();
+        let bytes = record.stored_bytes;
         let entry = self.entry(segment);
         if entry.first_seq == 0 {
             entry.first_seq = record.seq;
@@ -68,6 +96,7 @@ impl Accounts {
         entry.last_seq = entry.last_seq.max(record.seq);
         entry.live += bytes;
         entry.stored += bytes;
+        entry.logical += record.logical_bytes;
         if record.kind.is_tombstone() {
             entry.tombstones += bytes;
             entry.oldest_tombstone = entry.oldest_tombstone.min(record.seq);
@@ -77,11 +106,13 @@ impl Accounts {
 
     /// A record is live no more.
     #[inline]
-    pub fn remove(&mut self, segment: SegmentNumber, stored_bytes: u64) {
+    pub fn remove(&mut self, segment: SegmentNumber, record: impl Into<Item>) {
+        let Item { stored_bytes, logical_bytes, .. } = record.into();
         let at = segment.0.checked_sub(self.first).map(|at| at as usize);
         if let Some(entry) = at.and_then(|at| self.segments.get_mut(at)) {
             debug_assert!(entry.live >= stored_bytes, "more is dead in segment {segment} than was live");
             entry.live = entry.live.saturating_sub(stored_bytes);
+            entry.logical = entry.logical.saturating_sub(logical_bytes);
         }
     }
 
@@ -106,15 +137,14 @@ impl Accounts {
         at.and_then(|at| self.segments.get(at)).copied().unwrap_or(NOTHING)
     }
 
-    /// Keys and values came or went.
-    #[inline]
-    pub fn logical(&mut self, more: u64, less: u64) {
-        self.logical_bytes = (self.logical_bytes + more).saturating_sub(less);
-    }
-
     /// Bytes of live keys and values.
     pub fn logical_bytes(&self) -> u64 {
-        self.logical_bytes
+        self.segments.iter().map(|content| content.logical).sum()
+    }
+
+    /// A segment has this in it: what a checkpoint carries.
+    pub fn carry(&mut self, segment: SegmentNumber, content: Content) {
+        *self.entry(segment) = content;
     }
 
     #[inline]
@@ -137,7 +167,6 @@ impl Accounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Kind;
 
     #[test]
     fn segments_are_counted_each_for_itself_in_any_order() {
@@ -147,12 +176,13 @@ mod tests {
         for (segment, seq) in [(7, 3), (5, 1), (9, 8), (7, 4)] {
             accounts.add(SegmentNumber(segment), &put(seq));
         }
-        accounts.remove(SegmentNumber(7), bytes);
+        accounts.remove(SegmentNumber(7), &put(3));
         let live = |accounts: &Accounts| (4..=10).map(|n| accounts.content(SegmentNumber(n)).live / bytes).collect();
         let lives: Vec<_> = live(&accounts);
         assert_eq!(lives, [0, 1, 0, 1, 0, 1, 0]);
         let seven = accounts.content(SegmentNumber(7));
         assert_eq!((seven.first_seq, seven.last_seq, seven.stored), (3, 4, 2 * bytes));
+        assert_eq!((seven.logical, accounts.logical_bytes()), (1, 3));
         accounts.add(SegmentNumber(9), &Record { kind: Kind::Delete, ..put(9) });
         accounts.forget(SegmentNumber(5));
         accounts.forget(SegmentNumber(7));

@@ -9,13 +9,14 @@
 //! 3. Readers take no lock: they pin the log, then the index, and what they find stays readable while they are pinned. A batch
 //!    of several operations makes `changing` odd while the index has only some of them; a reader that meets that reads again.
 //! 4. Every record is verified when its value is given out.
-//! 5. Locks are taken in this order: cleaner, writer, snapshots, index.
+//! 5. Locks are taken in this order: checkpointing, cleaner, writer, snapshots, index.
 //!
-//! Crash argument: the log's. What `apply` acknowledged is in the log, whole batches or nothing; the index is rebuilt from it.
+//! Crash argument: the log's. What `apply` acknowledged is in the log, whole batches or nothing; the index follows from it, whether
+//! by taking up all of it or by going on from a checkpoint.
 
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
@@ -26,15 +27,18 @@ use biombo_engine::Capabilities;
 use biombo_journal::{Log, LogReader, Position, SegmentNumber};
 
 use crate::accounts::Accounts;
+use crate::checkpoint::{Checkpointing, Standing};
 use crate::clean::pace::{Allowance, Felt};
 use crate::clean::{Cleaner, Cleaning};
 use crate::index::{Index, Keys, Leaf};
+use crate::keys::Lister;
 use crate::record::Record;
 use crate::versions::{Live, Versions};
 
 /// One open instance: what its threads share, and the threads.
 pub struct LogEngine {
-    // In this order: nobody cleans any more, then the log is closed, then the thread that syncs its segments ends.
+    // In this order: nobody makes checkpoints or cleans any more, then the log is closed, then the thread that syncs its segments ends.
+    pub(crate) indexing: Option<Checkpointing>,
     pub(crate) cleaning: Option<Cleaning>,
     pub(crate) core: Arc<Core>,
     pub(crate) _flushing: Option<Flushing>,
@@ -43,6 +47,8 @@ pub struct LogEngine {
     pub(crate) capabilities: Capabilities,
     pub(crate) options: Vec<(String, String)>,
     pub(crate) dir: PathBuf,
+    /// See `checkpoint`.
+    pub(crate) checkpoint_records: u64,
 }
 
 impl Deref for LogEngine {
@@ -61,6 +67,12 @@ pub struct Core {
     pub(crate) writer: Mutex<Writer>,
     /// How far writers may go before they have to wait for cleaning.
     pub(crate) allowance: Allowance,
+    /// Held by who makes a checkpoint; taken before all other locks.
+    pub(crate) checkpointing: Mutex<()>,
+    /// A checkpoint waits for the pass under way: no other one is to begin.
+    pub(crate) freezing: AtomicBool,
+    /// All of the index is in memory.
+    pub(crate) loaded: AtomicBool,
     pub(crate) reader: LogReader,
     pub(crate) index: Index,
     pub(crate) versions: Versions,
@@ -79,6 +91,8 @@ pub(crate) struct Writer {
     /// The number of the last record.
     pub seq: u64,
     pub accounts: Accounts,
+    /// What checkpoints there are.
+    pub standing: Standing,
     /// The log has records that the index does not know.
     pub is_broken: bool,
     /// Scratch: where the records of an append went.
@@ -87,6 +101,22 @@ pub(crate) struct Writer {
     pub segment: Option<SegmentNumber>,
     /// What it has waited for.
     pub felt: Felt,
+    /// Lists the records of the segment that is written, for its footer.
+    pub lister: Lister,
+    /// Which segment that is.
+    pub listed: Option<SegmentNumber>,
+}
+
+impl Writer {
+    /// A record was appended: the footer of its segment will name it.
+    #[inline]
+    pub fn list(&mut self, at: Position, record: &Record<'_>) {
+        if self.listed != Some(at.segment()) {
+            self.listed = Some(at.segment());
+            self.lister.restart();
+        }
+        self.lister.push(self.log.footer(), at, record);
+    }
 }
 
 /// The thread that syncs sealed segments.
@@ -140,7 +170,7 @@ impl Core {
 
 #[inline]
 pub(crate) fn peek<'g>(reader: &LogReader, guard: &'g Guard, at: Position) -> Result<Record<'g>> {
-    reader.get(guard, at).and_then(Record::parse).ok_or_else(|| foreign(at))
+    reader.get(guard, at).and_then(Record::parse).ok_or_else(|| not_there(reader, guard, at))
 }
 
 /// The position that a leaf stands for.
@@ -153,6 +183,12 @@ pub(crate) fn position(leaf: Leaf) -> Position {
 #[inline]
 pub(crate) fn leaf(at: Position) -> Leaf {
     Leaf::new(at.pack()).expect("invariant: leaves have as many bits as positions")
+}
+
+/// What is wrong with a record that is none.
+#[cold]
+fn not_there(reader: &LogReader, guard: &Guard, at: Position) -> Error {
+    reader.read_verified(guard, at).err().unwrap_or_else(|| foreign(at))
 }
 
 #[cold]

@@ -20,12 +20,14 @@
 #![deny(unsafe_code)]
 
 mod accounts;
+mod checkpoint;
 mod clean;
 mod copy;
 mod cursor;
 mod engine;
 pub mod index;
 mod inspect;
+mod keys;
 mod open;
 mod options;
 mod read;

@@ -1,7 +1,7 @@
 //! The engine behind the contract: opening it, and what it answers.
 
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use biombo_base::io::{Io, RealIo};
@@ -10,14 +10,15 @@ use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use biombo_engine::{
     Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Op, OpenOptions, Snapshot, Stats, Value,
 };
-use biombo_journal::{Log, Lsn, Position};
 
+use crate::checkpoint::{Checkpointing, remove_older};
 use crate::clean::pace::{Allowance, Felt};
 use crate::clean::{Cleaner, Cleaning};
 use crate::cursor::View;
 use crate::engine::{Core, Flushing, LogEngine, Writer};
+use crate::keys::Lister;
 use crate::options::LogEngineOptions;
-use crate::recover::{Recovered, check_home};
+use crate::recover::{Opened, check_home, open_log};
 use crate::versions::{Live, Versions};
 
 /// The engine's one name.
@@ -81,15 +82,11 @@ pub fn open_with(
     own.check()?;
     check_home(&*io, &options.dir, LOG_DIR)?;
     let log_options = own.log.clone();
-    let mut places: Vec<Position> = Vec::new();
-    let mut replay = |at: Position, _: Lsn, _: &[u8]| {
-        places.push(at);
-        Ok(())
-    };
-    let (log, reader) = Log::open(Arc::clone(&io), &options.dir.join(LOG_DIR), log_options.clone(), &mut replay)?;
-    let mut recovered = Recovered::new();
-    recovered.take_up(&reader, &places)?;
-    let (index, accounts, seq) = recovered.finish();
+    let log_dir = options.dir.join(LOG_DIR);
+    let Opened { log, reader, index, accounts, seq, standing } =
+        open_log(&io, &options.dir, &log_dir, log_options.clone())?;
+    // What is left over counts for nothing, so it does no harm to leave it there.
+    let _ = remove_older(&*io, &options.dir, standing.number);
     let flushing = threads.then(|| {
         let flusher = log.flusher();
         let run = move || drop(flusher.run());
@@ -106,6 +103,7 @@ pub fn open_with(
         ("checksums", "CRC-32C of each record, verified on every read".to_owned()),
         ("index", "adaptive radix tree in memory".to_owned()),
         ("space_amplification", own.space_amplification.to_string()),
+        ("checkpoint_records", own.checkpoint_records.to_string()),
         ("cleaning", if own.cleaning && threads { "in the background" } else { "by compact alone" }.to_owned()),
     ];
     let core = Arc::new(Core {
@@ -114,12 +112,18 @@ pub fn open_with(
             log,
             seq,
             accounts,
+            standing,
             is_broken: false,
             at: Vec::new(),
             segment: None,
             felt: Felt::default(),
+            lister: Lister::default(),
+            listed: None,
         }),
         allowance: Allowance::unlimited(),
+        checkpointing: Mutex::new(()),
+        freezing: AtomicBool::new(false),
+        loaded: AtomicBool::new(false),
         reader,
         index,
         versions: Versions::default(),
@@ -129,7 +133,10 @@ pub fn open_with(
         typical_bytes: AtomicU64::new(0),
     });
     let cleaning = (own.cleaning && threads).then(|| Cleaning::start(&core)).transpose()?;
+    let records = own.checkpoint_records;
+    let indexing = threads.then(|| Checkpointing::start(&core, &io, &options.dir, records)).transpose()?;
     Ok(Arc::new_cyclic(|me| LogEngine {
+        indexing,
         cleaning,
         core,
         _flushing: flushing.map(|thread| Flushing(Some(thread))),
@@ -138,6 +145,7 @@ pub fn open_with(
         capabilities: capabilities(),
         options: described.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         dir: options.dir.clone(),
+        checkpoint_records: records,
     }))
 }
 
@@ -205,11 +213,15 @@ impl Engine for LogEngine {
         let log = writer.log.stats();
         let mut options = self.options.clone();
         options.extend(self.describe_space(&writer));
+        let from = if writer.standing.gone.is_some() { "a checkpoint" } else { "the log" };
+        options.push(("index_loaded".to_owned(), self.is_loaded().to_string()));
+        options.push(("opened_from".to_owned(), from.to_owned()));
+        options.push(("checkpoints".to_owned(), writer.standing.count.to_string()));
         Ok(Stats {
             keys: Some(self.index.len() as u64),
             logical_bytes: Some(writer.accounts.logical_bytes()),
-            physical_bytes: Some(log.file_bytes),
-            written_bytes: Some(log.written_bytes + cleaned.bytes),
+            physical_bytes: Some(log.file_bytes + writer.standing.image_bytes),
+            written_bytes: Some(log.written_bytes + cleaned.bytes + writer.standing.written_bytes),
             compaction: Some(cleaned),
             options,
             ..Stats::default()

@@ -6,6 +6,9 @@ use biombo_journal::LogOptions;
 /// One segment of each instance of a store together, as far as segments do not become too small.
 const SEGMENTS_BYTES: u64 = 256 << 20;
 
+/// Records that all instances of a store together take up on opening, beside a share of the keys.
+const CHECKPOINT_RECORDS: u64 = 2 << 20;
+
 /// Options of this engine alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogEngineOptions {
@@ -13,14 +16,22 @@ pub struct LogEngineOptions {
     pub log: LogOptions,
     /// Bytes of data segments by bytes of live records that cleaning keeps to, some segments aside: above 1.
     pub space_amplification: f64,
+    /// Records after which the index is saved once more, at least (a quarter of its keys is another bound): what opening has
+    /// to take up. `u64::MAX`: never but when asked.
+    pub checkpoint_records: u64,
     /// Whether segments are cleaned while writes go on; otherwise only by `compact`.
     pub cleaning: bool,
 }
 
 impl Default for LogEngineOptions {
-    /// Segments of 64 MiB, half as much again as what is live.
+    /// Segments of 64 MiB, half as much again as what is live, some seconds' records to take up.
     fn default() -> Self {
-        Self { log: LogOptions::default(), space_amplification: 1.5, cleaning: true }
+        Self {
+            log: LogOptions::default(),
+            space_amplification: 1.5,
+            checkpoint_records: CHECKPOINT_RECORDS,
+            cleaning: true,
+        }
     }
 }
 
@@ -28,7 +39,11 @@ impl LogEngineOptions {
     /// The room of a segment is reserved when it is begun: many instances together reserve no more than a few large ones.
     pub(crate) fn for_instances(instances: u32) -> Self {
         let segment_bytes = (SEGMENTS_BYTES / u64::from(instances.max(1))).clamp(4 << 20, 64 << 20) & !0xfff;
-        Self { log: LogOptions { segment_bytes, ..LogOptions::default() }, ..Self::default() }
+        Self {
+            log: LogOptions { segment_bytes, ..LogOptions::default() },
+            checkpoint_records: CHECKPOINT_RECORDS / u64::from(instances.max(1)),
+            ..Self::default()
+        }
     }
 
     /// `Invalid` for a bound that no cleaning can keep; the log checks its own.

@@ -26,6 +26,33 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Its number in files.
+    #[inline]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Put => 1,
+            Self::Delete => 2,
+            Self::DeleteRange => 3,
+            Self::DeleteFrom => 4,
+            Self::Superseded => 5,
+            Self::Begin => 6,
+        }
+    }
+
+    /// The kind of a number.
+    #[inline]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            1 => Self::Put,
+            2 => Self::Delete,
+            3 => Self::DeleteRange,
+            4 => Self::DeleteFrom,
+            5 => Self::Superseded,
+            6 => Self::Begin,
+            _ => return None,
+        })
+    }
+
     /// Whether it deletes.
     #[inline]
     pub fn is_tombstone(self) -> bool {
@@ -66,14 +93,7 @@ impl<'a> Record<'a> {
     #[inline]
     pub fn header(&self) -> [u8; HEADER_BYTES] {
         let mut header = [0; HEADER_BYTES];
-        header[0] = match self.kind {
-            Kind::Put => 1,
-            Kind::Delete => 2,
-            Kind::DeleteRange => 3,
-            Kind::DeleteFrom => 4,
-            Kind::Superseded => 5,
-            Kind::Begin => 6,
-        };
+        header[0] = self.kind.code();
         header[4..8].copy_from_slice(&(self.key.len() as u32).to_le_bytes());
         header[8..].copy_from_slice(&self.seq.to_le_bytes());
         header
@@ -84,22 +104,12 @@ impl<'a> Record<'a> {
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let kind = match header[..4] {
-            [1, 0, 0, 0] => Kind::Put,
-            [2, 0, 0, 0] => Kind::Delete,
-            [3, 0, 0, 0] => Kind::DeleteRange,
-            [4, 0, 0, 0] => Kind::DeleteFrom,
-            [5, 0, 0, 0] => Kind::Superseded,
-            [6, 0, 0, 0] => Kind::Begin,
+            [kind, 0, 0, 0] => Kind::from_code(kind)?,
             _ => return None,
         };
         let (key_len, seq) = header[4..].split_first_chunk::<4>()?;
         let (key, value) = rest.split_at_checked(u32::from_le_bytes(*key_len) as usize)?;
         Some(Self { kind, seq: u64::from_le_bytes(seq.try_into().ok()?), key, value })
-    }
-
-    /// Bytes of key and value.
-    pub fn logical_bytes(&self) -> u64 {
-        (self.key.len() + self.value.len()) as u64
     }
 
     /// Bytes that it takes in a segment, the journal's record header and padding included.

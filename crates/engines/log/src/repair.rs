@@ -16,18 +16,26 @@ use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::{Loss, Repaired};
 use biombo_journal::{Log, Salvage};
 
+use crate::checkpoint::{self, remove_all};
 use crate::engine::LogEngine;
 use crate::open::LOG_DIR;
 use crate::record::Record;
 use crate::recover::check_home;
 
 struct Telling<'a> {
+    io: &'a dyn Io,
+    dir: &'a Path,
     tell: &'a mut dyn FnMut(Loss),
 }
 
 impl Salvage for Telling<'_> {
     fn accepts(&mut self, record: &[u8]) -> bool {
         Record::parse(record).is_some()
+    }
+
+    /// What a checkpoint leads to may be lost, without a trace of it in what is left.
+    fn begin(&mut self) -> Result<()> {
+        remove_all(self.io, self.dir)
     }
 
     fn lost(&mut self, loss: biombo_journal::Loss) {
@@ -50,11 +58,21 @@ impl LogEngine {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no store in {}", dir.display())));
         }
         check_home(&**io, dir, LOG_DIR)?;
-        let done = Log::repair(io, &dir.join(LOG_DIR), &mut Telling { tell })?;
-        Ok(Repaired {
-            losses: done.losses,
-            moved_records: done.moved_records,
-            replaced_files: done.replaced.len() as u64,
-        })
+        let log_dir = dir.join(LOG_DIR);
+        let done = Log::repair(io, &log_dir, &mut Telling { io: &**io, dir, tell })?;
+        let mut losses = done.losses;
+        if let Some(number) = checkpoint::newest(&**io, dir)?
+            && let Err(error) = checkpoint::check(&**io, dir, number)
+        {
+            if error.kind() != ErrorKind::Corruption {
+                return Err(error);
+            }
+            // Nothing is lost with it: opening takes up the log.
+            let (file, offset) = error.place().map_or((dir, 0), |place| place);
+            tell(Loss { file: file.to_owned(), offset, bytes: 0, what: error.message().to_owned(), key: None });
+            losses += 1;
+            remove_all(&**io, dir)?;
+        }
+        Ok(Repaired { losses, moved_records: done.moved_records, replaced_files: done.replaced.len() as u64 })
     }
 }

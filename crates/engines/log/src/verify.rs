@@ -1,17 +1,21 @@
-//! Verification: every record that the index leads to, then the log as the next opening will read it.
+//! Verification: every record that the index leads to, the checkpoint and the footers, then the log as an opening without them
+//! will read it.
 //!
 //! 1. No unverified key decides where it goes on, so that damage neither hides what lies behind it nor leads back.
 //! 2. What would refuse the next opening is found too: superseded records and deletions are dead to readers, not to recovery.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::Damage;
 use biombo_journal::{Log, Lsn, Position};
 
+use crate::checkpoint;
 use crate::engine::{LogEngine, foreign, position};
 use crate::record::Record;
+use crate::recover::check_footer;
 
 /// Records after which others may have room again that waits for the reader.
 const GROUP: usize = 256;
@@ -32,8 +36,32 @@ impl LogEngine {
             }
             Ok(())
         };
+        // Before the writer's lock: the files of checkpoints stay what they are meanwhile.
+        let _alone = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         let keys = self.verify_live(&mut |error| damaged(error, false))?;
         let writer = self.lock_writer();
+        match &writer.standing.distrusted {
+            Some(error) => {
+                damaged(Error::corruption(error.place().map_or(&*self.dir, |at| at.0), 0, error.message()), false)?
+            }
+            None => {
+                let newest = checkpoint::newest(&*self.io, &self.dir)?;
+                if let Some(Err(error)) = newest.map(|number| checkpoint::check(&*self.io, &self.dir, number)) {
+                    damaged(error, false)?;
+                }
+            }
+        }
+        for info in writer.log.segments().iter().filter(|info| info.footer_bytes.is_some()) {
+            let file = log_dir.join(format!("{:016x}.seg", info.number.0));
+            match self.reader.footer(info.number) {
+                Ok(footer) => {
+                    if let Err(what) = check_footer(info, &footer.unwrap_or_default()) {
+                        damaged(Error::corruption(file, info.data_bytes, what), false)?;
+                    }
+                }
+                Err(error) => damaged(error, false)?,
+            }
+        }
         let mut last = None;
         let mut records = |at: Position, _: Lsn, bytes: &[u8]| {
             last = Some(at);

@@ -88,6 +88,7 @@ impl LogEngine {
                 writer.at.clear();
                 writer.log.append(&[&[&record.header(), record.key, record.value]], level, &mut writer.at)?;
                 writer.seq += 1;
+                writer.list(writer.at[0], &record);
                 let guard = self.reader.pin();
                 let live = self.lock_snapshots();
                 let mut index = self.index.writer();
@@ -112,6 +113,9 @@ impl LogEngine {
             if let Some(cleaning) = &self.cleaning {
                 cleaning.wake();
             }
+            if let Some(indexing) = &self.indexing {
+                indexing.wake();
+            }
         }
         self.allowance.wait_ns(writer.log.written_bytes(), &mut writer.felt)
     }
@@ -127,6 +131,7 @@ impl LogEngine {
         let appended = writer.log.append(&parts, level, &mut at);
         if appended.is_ok() {
             writer.seq += records.len() as u64;
+            records.iter().zip(&at).for_each(|(record, at)| writer.list(*at, record));
         }
         let published = appended.and_then(|_| {
             let guard = self.reader.pin();
@@ -157,8 +162,9 @@ impl LogEngine {
                     self.keep(record.key, record.seq, guard, live)?;
                 }
                 let old = index.insert(record.key, leaf(at), &self.keys(guard, record.key))?;
-                let old = old.map(|old| self.supersede(position(old), guard, writer));
-                writer.accounts.logical(record.logical_bytes(), old.unwrap_or(0));
+                if let Some(old) = old {
+                    self.supersede(position(old), guard, writer);
+                }
             }
             Kind::Delete => self.remove(record.key, record.seq, publishing)?,
             Kind::DeleteRange => self.remove_range(record.key, Some(record.value), record.seq, publishing)?,
@@ -184,12 +190,12 @@ impl LogEngine {
         Ok(())
     }
 
-    /// The index leads no longer to `at`; returns the bytes of its key and value.
-    fn supersede(&self, at: Position, guard: &Guard, writer: &mut Writer) -> u64 {
+    /// The index leads no longer to `at`.
+    fn supersede(&self, at: Position, guard: &Guard, writer: &mut Writer) {
         // Damage to what is superseded is no reason to refuse what supersedes it; its bytes stay accounted as live.
-        let Ok(old) = self.peek(guard, at) else { return 0 };
-        writer.accounts.remove(at.segment(), old.stored_bytes());
-        old.logical_bytes()
+        if let Ok(old) = self.peek(guard, at) {
+            writer.accounts.remove(at.segment(), &old);
+        }
     }
 
     fn remove(&self, key: &[u8], seq: u64, publishing: &mut Publishing<'_, '_>) -> Result<()> {
@@ -198,8 +204,7 @@ impl LogEngine {
             self.keep(key, seq, guard, live)?;
         }
         if let Some(old) = index.remove(key, &self.keys(guard, key))? {
-            let less = self.supersede(position(old), guard, writer);
-            writer.accounts.logical(0, less);
+            self.supersede(position(old), guard, writer);
         }
         Ok(())
     }

@@ -141,7 +141,7 @@ fn campaign(campaign: &mut Campaign) {
 }
 
 /// What the engine does to its disk: each must have been cut.
-const STEPS: [&str; 19] = [
+const STEPS: [&str; 25] = [
     "mkdir db",
     "mkdir log",
     "create LOCK",
@@ -159,6 +159,12 @@ const STEPS: [&str; 19] = [
     "store #.seg",
     "write #.seg",
     "sync #.seg",
+    "create #.index-new",
+    "write #.index-new",
+    "sync #.index-new",
+    "rename #.index-new -> #.index",
+    "sync_dir db",
+    "remove #.index",
     "recovery",
     "end",
 ];

@@ -15,7 +15,7 @@ use crash_model::{Model, accounts, check, contents, disk, open, random_batch, re
 
 fn options() -> LogOptions {
     LogOptions {
-        segment_bytes: 12 << 10,
+        segment_bytes: 24 << 10,
         recycle_segments_max: 1,
         modes: Modes::ByDurability,
         unsynced_segments_max: 1,

@@ -62,6 +62,11 @@ pub trait Salvage {
     /// Whether a record with a right checksum is one of the owner's. One that is not is damage.
     fn accepts(&mut self, record: &[u8]) -> bool;
 
+    /// There is damage, and nothing was changed yet: what the owner keeps beside the log and derives from it is to go now.
+    fn begin(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Something is damaged.
     fn lost(&mut self, loss: Loss);
 }
@@ -94,6 +99,7 @@ impl Log {
         };
         let mut repair = Repair { io, dir, owner, done: Repaired::default() };
         if !repair.is_whole()? {
+            repair.owner.begin()?;
             repair.run()?;
         }
         Ok(repair.done)

@@ -17,6 +17,7 @@
 //! [`Engine::compact`]: biombo_engine::Engine::compact
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 
 use biombo_base::clock::monotonic_ns;
 use biombo_base::{ErrorKind, Result};
@@ -34,7 +35,7 @@ mod choose;
 pub(crate) mod pace;
 mod pass;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod thread;
 
 pub(crate) use thread::Cleaning;
@@ -85,6 +86,17 @@ impl Cleaner {
         }
     }
 
+    /// Whether a pass is under way.
+    pub fn is_busy(&self) -> bool {
+        self.pass.is_some()
+    }
+
+    /// Do the rest of the pass under way.
+    pub fn finish(&mut self, core: &Core) -> Result<()> {
+        while self.step(core)?.is_some() {}
+        Ok(())
+    }
+
     /// One step of the pass under way; `None` when there is none.
     fn step(&mut self, core: &Core) -> Result<Option<(Stage, u64)>> {
         let Some(pass) = &mut self.pass else { return Ok(None) };
@@ -122,7 +134,7 @@ impl Cleaner {
         let rest = writer.log.segments();
         let rest = rest.iter().filter(|info| !victims.contains(&info.number));
         let firsts = rest.map(|info| writer.accounts.content(info.number).first_seq).filter(|first| *first > 0);
-        let drop_until = firsts.min().unwrap_or(u64::MAX);
+        let drop_until = firsts.min().unwrap_or(u64::MAX).min(writer.standing.limit());
         self.pass_ns = 0;
         self.pass = Some(Pass::new(victims, writer.seq, drop_until, self.flusher.clone()));
     }
@@ -149,6 +161,7 @@ impl Core {
         for info in &infos {
             let content = writer.accounts.content(info.number);
             let drop_until = if content.first_seq == least.0 { least.1 } else { least.0 };
+            let drop_until = drop_until.min(writer.standing.limit());
             let has_droppable = content.tombstones > 0 && content.oldest_tombstone <= drop_until;
             let droppable = if content.youngest_tombstone <= drop_until { content.tombstones } else { 0 };
             let held = held.get(&info.number).copied().unwrap_or(0);
@@ -193,6 +206,9 @@ impl Core {
         if cleaner.pass.is_some() {
             return true;
         }
+        if self.freezing.load(Ordering::Acquire) {
+            return false;
+        }
         let writer = self.lock_writer();
         let survey = self.survey(&writer, &cleaner.spoiled);
         if writer.is_broken || cleaner.bound.pressure(survey.space) < pace::BEGIN {
@@ -209,7 +225,7 @@ impl Core {
     /// Clean until nothing is dead of what was written before the call.
     pub(crate) fn clean_all(&self) -> Result<()> {
         let mut cleaner = self.lock_cleaner();
-        while cleaner.step(self)?.is_some() {}
+        cleaner.finish(self)?;
         let until = self.seal_dead()?;
         loop {
             {
@@ -222,7 +238,7 @@ impl Core {
                 }
                 cleaner.begin(victims, &writer);
             }
-            while cleaner.step(self)?.is_some() {}
+            cleaner.finish(self)?;
         }
         self.lock_writer().log.reclaim();
         Ok(())
@@ -243,7 +259,11 @@ impl Core {
             writer.log.seal()?;
             writer.at.clear();
             match writer.log.append(&[&[&Record::begin(until).header()]], Durability::Os, &mut writer.at) {
-                Ok(_) => writer.accounts.begin(writer.at[0].segment(), until),
+                Ok(_) => {
+                    let at = writer.at[0];
+                    writer.list(at, &Record::begin(until));
+                    writer.accounts.begin(at.segment(), until);
+                }
                 // No room for a segment: the others are cleaned nevertheless, and may make it.
                 Err(error) if error.kind() == ErrorKind::Full => {}
                 Err(error) => return Err(error),

@@ -25,6 +25,7 @@ use biombo_base::{Error, ErrorKind, Result};
 use biombo_journal::{ColdSegment, ColdWriter, Flusher, Lsn, Position, Replaced, SegmentNumber, Walk};
 
 use crate::engine::{Core, foreign, leaf};
+use crate::keys::KeyList;
 use crate::record::{Kind, Record};
 
 /// Bytes that are read in one step.
@@ -56,6 +57,8 @@ pub(crate) struct Pass {
     /// Tombstones up to this one delete nothing outside of the victims.
     drop_until: u64,
     cold: Option<ColdWriter>,
+    /// What is in it, for its footer.
+    keys: KeyList,
     finished: Option<ColdSegment>,
     /// What must be durable before the victims go.
     until: Option<Lsn>,
@@ -78,6 +81,7 @@ impl Pass {
             begun_seq,
             drop_until,
             cold: None,
+            keys: KeyList::default(),
             finished: None,
             until: None,
             copied: Vec::new(),
@@ -161,18 +165,21 @@ impl Pass {
             Some(cold) => cold,
             None => {
                 let mut cold = core.lock_writer().log.cold_writer()?;
-                cold.append(&[&Record::begin(self.begun_seq).header()])?;
+                let begin = Record::begin(self.begun_seq);
+                let at = cold.append(&[&begin.header()])?;
+                self.keys.push(at, &begin);
                 self.cold.insert(cold)
             }
         };
         let to = cold.append(&[&record.header(), record.key, record.value])?;
+        self.keys.push(to, record);
         self.copied.push((from, to));
         Ok(())
     }
 
     fn finish(&mut self) -> Result<()> {
         let cold = self.cold.take().expect("invariant: there is one to finish");
-        let finished = cold.finish(&[])?;
+        let finished = cold.finish(self.keys.as_footer())?;
         self.bytes = finished.bytes();
         self.finished = Some(finished);
         self.stage = Stage::Settle;
@@ -236,7 +243,6 @@ impl Pass {
         let mut index = core.index.writer();
         for (from, to) in group {
             let record = core.peek(&guard, *to)?;
-            let bytes = record.stored_bytes();
             let is_live = match record.kind {
                 Kind::Put => index.replace(record.key, leaf(*from), leaf(*to))?,
                 Kind::Superseded | Kind::Begin => false,
@@ -244,9 +250,9 @@ impl Pass {
             };
             writer.accounts.add(to.segment(), &record);
             if is_live {
-                writer.accounts.remove(from.segment(), bytes);
+                writer.accounts.remove(from.segment(), &record);
             } else {
-                writer.accounts.remove(to.segment(), bytes);
+                writer.accounts.remove(to.segment(), &record);
                 core.versions.moved(record.key, *from, *to);
             }
             self.next_move += 1;

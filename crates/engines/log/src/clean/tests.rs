@@ -17,11 +17,11 @@ use crate::engine::{Core, LogEngine, leaf};
 use crate::options::LogEngineOptions;
 use crate::record::{Kind, Record};
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-const DIR: &str = "instance";
+pub(crate) const DIR: &str = "instance";
 
-fn options(segment_bytes: u64, space_amplification: f64) -> LogEngineOptions {
+pub(crate) fn options(segment_bytes: u64, space_amplification: f64) -> LogEngineOptions {
     LogEngineOptions {
         log: LogOptions { segment_bytes, ..LogOptions::default() },
         space_amplification,
@@ -29,7 +29,7 @@ fn options(segment_bytes: u64, space_amplification: f64) -> LogEngineOptions {
     }
 }
 
-fn open(io: &SimIo, own: &LogEngineOptions) -> Result<Arc<LogEngine>> {
+pub(crate) fn open(io: &SimIo, own: &LogEngineOptions) -> Result<Arc<LogEngine>> {
     io.create_dir_all(Path::new(DIR)).unwrap();
     io.sync_dir(Path::new("")).unwrap();
     crate::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), own, false)
@@ -37,14 +37,14 @@ fn open(io: &SimIo, own: &LogEngineOptions) -> Result<Arc<LogEngine>> {
 
 /// One operation out of a small space of keys.
 #[derive(Debug, Clone)]
-enum Did {
+pub(crate) enum Did {
     Put(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
     DeleteRange(Vec<u8>, Option<Vec<u8>>),
 }
 
 impl Did {
-    fn random(random: &mut Random, keys: u64) -> Self {
+    pub(crate) fn random(random: &mut Random, keys: u64) -> Self {
         let mut key = || format!("key{:03}", random.below(keys)).into_bytes();
         let (one, other) = (key(), key());
         match random.below(40) {
@@ -56,7 +56,7 @@ impl Did {
         }
     }
 
-    fn op(&self) -> Op<'_> {
+    pub(crate) fn op(&self) -> Op<'_> {
         match self {
             Self::Put(key, value) => Op::Put { key, value },
             Self::Delete(key) => Op::Delete { key },
@@ -64,7 +64,7 @@ impl Did {
         }
     }
 
-    fn apply_to(&self, model: &mut Model) {
+    pub(crate) fn apply_to(&self, model: &mut Model) {
         match self {
             Self::Put(key, value) => drop(model.insert(key.clone(), value.clone())),
             Self::Delete(key) => drop(model.remove(key)),
@@ -75,7 +75,7 @@ impl Did {
     }
 }
 
-fn all(mut cursor: Box<dyn Cursor>) -> Model {
+pub(crate) fn all(mut cursor: Box<dyn Cursor>) -> Model {
     let mut all = Model::new();
     cursor.first().unwrap();
     while let (Some(key), Some(value)) = (cursor.key(), cursor.value()) {
@@ -85,12 +85,12 @@ fn all(mut cursor: Box<dyn Cursor>) -> Model {
     all
 }
 
-fn contents(engine: &Arc<LogEngine>) -> Model {
+pub(crate) fn contents(engine: &Arc<LogEngine>) -> Model {
     all(Arc::clone(engine).cursor().unwrap())
 }
 
 /// One step of cleaning, a new pass if none is under way; the name of the step.
-fn step(core: &Core, everything: bool) -> Result<Option<Stage>> {
+pub(crate) fn step(core: &Core, everything: bool) -> Result<Option<Stage>> {
     let mut cleaner = core.lock_cleaner();
     if cleaner.pass.is_none() {
         let writer = core.lock_writer();
@@ -106,7 +106,7 @@ fn step(core: &Core, everything: bool) -> Result<Option<Stage>> {
 }
 
 /// Compare the accounts with a count of all records from the segments, unless a pass is between installing and the end.
-fn recount(core: &Core) {
+pub(crate) fn recount(core: &Core) {
     if core.lock_cleaner().pass.as_ref().is_some_and(|pass| pass.is_installed()) {
         return;
     }
@@ -129,7 +129,7 @@ fn recount(core: &Core) {
             }
             counted.add(at.segment(), &record);
             if !is_live {
-                counted.remove(at.segment(), record.stored_bytes());
+                counted.remove(at.segment(), &record);
                 if core.versions.needs(record.key, at) {
                     *held.entry(at.segment()).or_default() += record.stored_bytes();
                 }

@@ -103,6 +103,19 @@ impl Index {
         index.len.store(header.len as usize, Ordering::Relaxed);
         index
     }
+
+    /// Have chunk `number` of the image that the index began from in memory, instead of when a walk needs it; false when there
+    /// is no such chunk.
+    ///
+    /// # Errors
+    /// As for a walk that needs it.
+    pub fn load(&self, number: usize) -> Result<bool> {
+        let is_there = number < self.arena.chunks();
+        if is_there {
+            unbox(self.arena.chunk(number))?;
+        }
+        Ok(is_there)
+    }
 }
 
 impl Image<'_> {
@@ -160,6 +173,11 @@ impl Header {
     /// Number of keys of the image.
     pub fn keys(&self) -> u64 {
         self.len
+    }
+
+    /// Whether `bytes` are those of chunk `number`, by their checksum.
+    pub fn is_chunk(&self, number: usize, bytes: &[u8]) -> bool {
+        bytes.len() == CHUNK_BYTES && self.checksums.get(number) == Some(&crc32c(bytes))
     }
 
     /// Its bytes.

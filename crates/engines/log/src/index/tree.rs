@@ -106,6 +106,11 @@ impl Index {
         self.len() == 0
     }
 
+    /// Chunks of memory that an image of it has.
+    pub fn chunks(&self) -> usize {
+        self.arena.chunks()
+    }
+
     /// Bytes of memory that the index has taken. Waits for the writer.
     pub fn memory_bytes(&self) -> usize {
         let heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);

@@ -61,6 +61,11 @@ impl Model {
         Self { states: vec![State::new()], acked_at: vec![0], synced: Vec::new() }
     }
 
+    /// All keys of the history.
+    pub fn keys(&self) -> std::collections::BTreeSet<Vec<u8>> {
+        self.states.iter().flat_map(|state| state.keys().cloned()).collect()
+    }
+
     pub fn last(&self) -> &State {
         self.states.last().expect("the empty one is there")
     }
@@ -170,6 +175,11 @@ pub fn work(sim: &SimIo, options: &LogOptions, model: &mut Model, steps: usize, 
                 engine = open(sim, options).expect("reopen");
             }
             2 => mostly_sync = !mostly_sync,
+            3 => {
+                engine.save_index().expect("a checkpoint");
+                model.synced(sim.event_count());
+            }
+            4 if random.below(2) == 0 => engine.compact().expect("cleaning"),
             _ => {
                 let batch = random_batch(random, number);
                 let sync = mostly_sync != (random.below(8) == 0);
@@ -280,6 +290,10 @@ pub fn recount(io: &SimIo) -> BTreeMap<u32, u64> {
     let mut replay = |at: Position, _: Lsn, record: &[u8]| {
         let key_end = 16 + u32::from_le_bytes(record[4..8].try_into().expect("4 bytes")) as usize;
         let seq = u64::from_le_bytes(record[8..16].try_into().expect("8 bytes"));
+        if record[0] == 6 {
+            // It only says where a segment begins.
+            return Ok(());
+        }
         let entry = Entry {
             kind: record[0],
             segment: at.segment().0,
