@@ -184,7 +184,9 @@ impl Repair<'_> {
         for (i, source) in sources.iter().enumerate() {
             let bound = sources.get(i + 1).filter(|_| source.kind == SegmentKind::Hot).map(|later| later.base_lsn);
             let scanned = self.scan(source, bound, durable_lsn);
-            let is_sound = scanned.gaps.is_empty() && source.header.is_some();
+            // A file that was cut in the padding of its last frame has all its records, and ends before its seal.
+            let is_whole = scanned.end <= source.bytes().len();
+            let is_sound = scanned.gaps.is_empty() && is_whole && source.header.is_some();
             if is_sound {
                 let footer = self.footer(source);
                 let file = self.io.open(&source.path, OpenMode::WRITE);
