@@ -23,6 +23,19 @@ where
     PossibleValuesParser::new(names).try_map(|name| name.parse::<T>())
 }
 
+fn check_amplification(bound: f64) -> Result<f64, String> {
+    if bound.is_finite() && bound >= 1.05 {
+        Ok(bound)
+    } else {
+        Err(format!("space-amplification = {bound} is not at least 1.05"))
+    }
+}
+
+/// A bound on space.
+pub(crate) fn parse_amplification(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "a number, such as 1.5".to_owned()).and_then(check_amplification)
+}
+
 /// The levels of durability, strongest first.
 pub(crate) const DURABILITIES: &[&str] = &["sync", "os", "relaxed"];
 /// The ways to partition.
@@ -55,6 +68,9 @@ pub(crate) struct StoreArgs {
     /// Memory for all caches together, in bytes or with KiB, MiB, GiB; may differ at each opening [default: 256MiB]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) cache_bytes: Option<u64>,
+    /// Bytes on disk by bytes of live data that an engine which cleans (log) keeps to; may differ at each opening [default: 1.5]
+    #[arg(long, value_name = "F", value_parser = parse_amplification)]
+    pub(crate) space_amplification: Option<f64>,
     /// Read options from a TOML file of the same names (`engine = "lmdb"`, `partitions = 8`); the command line wins
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -70,6 +86,7 @@ pub(crate) struct Config {
     placement: Option<String>,
     dir: Option<Vec<PathBuf>>,
     cache_bytes: Option<u64>,
+    space_amplification: Option<f64>,
     pub(crate) durability: Option<String>,
     pub(crate) format: Option<InputFormat>,
 }
@@ -96,7 +113,11 @@ impl StoreArgs {
         self.partitions = self.partitions.or(config.partitions);
         self.partitioning = self.partitioning.or(word(config.partitioning.as_deref(), &file)?);
         self.placement = self.placement.or(word(config.placement.as_deref(), &file)?);
+        if let Some(bound) = config.space_amplification {
+            check_amplification(bound).map_err(|e| Failure::usage(format!("{}: {e}", file.display())))?;
+        }
         self.cache_bytes = self.cache_bytes.or(config.cache_bytes);
+        self.space_amplification = self.space_amplification.or(config.space_amplification);
         if self.dirs.is_empty() {
             self.dirs = config.dir.clone().unwrap_or_default();
         }
@@ -157,6 +178,9 @@ impl StoreArgs {
         }
         if let Some(bytes) = self.cache_bytes {
             options = options.cache_bytes(bytes);
+        }
+        if let Some(bound) = self.space_amplification {
+            options = options.space_amplification(bound);
         }
         if !self.dirs.is_empty() {
             options = options.dirs(self.dirs.clone());

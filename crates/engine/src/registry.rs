@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{Capabilities, Durability, Engine, Error, Loss, Repaired, Result};
 
 /// How to open one instance of an engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct OpenOptions {
     /// The instance's own directory; it exists (the store creates it) and is empty when the instance is new.
     pub dir: PathBuf,
@@ -19,12 +19,22 @@ pub struct OpenOptions {
     pub durability: Durability,
     /// The usual size of a value in bytes, where known: page and block sizes follow it.
     pub value_bytes: Option<u32>,
+    /// Bytes on disk by bytes of live data that an engine which cleans keeps to, above 1; unset: its own default. Others have
+    /// no use for it.
+    pub space_amplification: Option<f64>,
 }
 
 impl OpenOptions {
     /// For one instance in `dir` with 256 MiB of cache.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), cache_bytes: 256 << 20, instances: 1, durability: Durability::Sync, value_bytes: None }
+        Self {
+            dir: dir.into(),
+            cache_bytes: 256 << 20,
+            instances: 1,
+            durability: Durability::Sync,
+            value_bytes: None,
+            space_amplification: None,
+        }
     }
 }
 

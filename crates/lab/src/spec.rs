@@ -120,6 +120,9 @@ pub struct RunSpec {
     pub compression_ratio: f64,
     /// All caches together.
     pub cache_bytes: u64,
+    /// The bound on space of engines that clean; `None`: their own.
+    #[serde(default)]
+    pub space_amplification: Option<f64>,
     /// Makes the run reproducible.
     pub seed: u64,
     /// Which repetition, from 1.

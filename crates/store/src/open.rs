@@ -250,6 +250,7 @@ impl<'a> Opening<'a> {
                 instances: count as u32,
                 durability: self.options.durability.unwrap_or_default(),
                 value_bytes: self.options.value_bytes,
+                space_amplification: self.options.space_amplification,
             };
             if !self.io.exists(&options.dir).unwrap_or(true) {
                 let what =

@@ -93,6 +93,7 @@ pub struct Options {
     pub(crate) cache_bytes: Option<u64>,
     pub(crate) durability: Option<Durability>,
     pub(crate) value_bytes: Option<u32>,
+    pub(crate) space_amplification: Option<f64>,
     pub(crate) must_exist: bool,
     pub(crate) must_be_new: bool,
     pub(crate) journal_segment_bytes: Option<u64>,
@@ -158,6 +159,13 @@ impl Options {
     /// The usual size of a value in bytes; engines choose page and block sizes by it.
     pub fn value_bytes(mut self, bytes: u32) -> Self {
         self.value_bytes = Some(bytes);
+        self
+    }
+
+    /// Bytes on disk by bytes of live data that an engine which cleans (`log`) keeps to, at least 1.05; unset: 1.5. Less space
+    /// costs more writing. It may differ at each opening; engines that do not clean have no use for it.
+    pub fn space_amplification(mut self, bound: f64) -> Self {
+        self.space_amplification = Some(bound);
         self
     }
 

@@ -66,7 +66,7 @@ fn capabilities() -> Capabilities {
 /// `Busy` while another instance has the directory, `Invalid` when it holds something else, `Corruption` when what was
 /// durable is damaged, `Unsupported` when a newer version wrote it.
 pub fn open(io: Arc<dyn Io>, options: &OpenOptions, threads: bool) -> Result<Arc<LogEngine>> {
-    open_with(io, options, &LogEngineOptions::for_instances(options.instances), threads)
+    open_with(io, options, &LogEngineOptions::of(options), threads)
 }
 
 /// The same with options of this engine alone. Segments are cleaned in the background only with `threads`.

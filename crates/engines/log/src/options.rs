@@ -1,6 +1,7 @@
 //! What an instance is opened with beside what all engines are.
 
 use biombo_base::{Error, Result};
+use biombo_engine::OpenOptions;
 use biombo_journal::LogOptions;
 
 /// One segment of each instance of a store together, as far as segments do not become too small.
@@ -36,13 +37,16 @@ impl Default for LogEngineOptions {
 }
 
 impl LogEngineOptions {
-    /// The room of a segment is reserved when it is begun: many instances together reserve no more than a few large ones.
-    pub(crate) fn for_instances(instances: u32) -> Self {
-        let segment_bytes = (SEGMENTS_BYTES / u64::from(instances.max(1))).clamp(4 << 20, 64 << 20) & !0xfff;
+    /// What follows from the options of all engines. The room of a segment is reserved when it is begun: many instances together
+    /// reserve no more than a few large ones.
+    pub(crate) fn of(options: &OpenOptions) -> Self {
+        let segment_bytes = (SEGMENTS_BYTES / u64::from(options.instances.max(1))).clamp(4 << 20, 64 << 20) & !0xfff;
+        let own = Self::default();
         Self {
             log: LogOptions { segment_bytes, ..LogOptions::default() },
-            checkpoint_records: CHECKPOINT_RECORDS / u64::from(instances.max(1)),
-            ..Self::default()
+            checkpoint_records: CHECKPOINT_RECORDS / u64::from(options.instances.max(1)),
+            space_amplification: options.space_amplification.unwrap_or(own.space_amplification),
+            ..own
         }
     }
 

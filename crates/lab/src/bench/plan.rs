@@ -42,6 +42,8 @@ pub struct Plan {
     pub compression_ratio: f64,
     /// All caches of a store together; `None`: 2 GiB, or a quarter of the machine's memory where that is less.
     pub cache_bytes: Option<u64>,
+    /// Bytes on disk by bytes of live data that engines which clean keep to; `None`: their own default.
+    pub space_amplification: Option<f64>,
     /// Repetitions of everything, interleaved.
     pub repeat: u32,
     /// The first repetition's seed; each later one adds 1.
@@ -68,6 +70,7 @@ impl Default for Plan {
             value_bytes: vec![1_000],
             compression_ratio: 1.0,
             cache_bytes: None,
+            space_amplification: None,
             repeat: 1,
             seed: 1,
             dir: None,
@@ -131,6 +134,10 @@ impl Plan {
             self.compression_ratio > 0.0 && self.compression_ratio <= 1.0,
             "--compression-ratio must be more than 0 and at most 1",
         )?;
+        require(
+            self.space_amplification.is_none_or(|bound| bound.is_finite() && bound >= 1.05),
+            "--space-amplification must be at least 1.05",
+        )?;
         if self.durability == Durability::Relaxed {
             return Err(Error::unsupported("a bench measures the durability levels sync and os"));
         }
@@ -172,6 +179,7 @@ impl Plan {
                             value_bytes,
                             compression_ratio: self.compression_ratio,
                             cache_bytes: self.cache_bytes(),
+                            space_amplification: self.space_amplification,
                             seed: self.seed.wrapping_add(u64::from(repetition - 1)),
                             repetition,
                             dir: PathBuf::new(),

@@ -64,6 +64,7 @@ pub(crate) fn open(registry: &Registry, spec: &RunSpec, keys: &Keys) -> Result<B
                 instances: 1,
                 durability: spec.durability.parse()?,
                 value_bytes: Some(spec.value_bytes),
+                space_amplification: spec.space_amplification,
             };
             Ok(Box::new(EngineTarget::open(registry.get(&spec.engine)?, &options)?))
         }

@@ -35,6 +35,9 @@ impl StoreTarget {
             .durability(durability)
             .value_bytes(spec.value_bytes)
             .create_new(true);
+        if let Some(bound) = spec.space_amplification {
+            options = options.space_amplification(bound);
+        }
         options = match spec.placement {
             Placement::Hash => options.placement(biombo_store::PlacementKind::Hash),
             Placement::Range => options

@@ -9,7 +9,7 @@ use biombo_lab::workload::Task;
 use clap::Args;
 
 use crate::size::parse_bytes;
-use crate::store_args::{DURABILITIES, PARTITIONINGS, PLACEMENTS, one_of};
+use crate::store_args::{DURABILITIES, PARTITIONINGS, PLACEMENTS, one_of, parse_amplification};
 
 /// What is measured, how long, and where the results go. What a bench has its own default for is `None` or empty.
 #[derive(Debug, Args)]
@@ -62,6 +62,9 @@ pub(super) struct RunOptions {
     /// All caches of a store together, in bytes or with KiB, MiB, GiB [default: 2GiB, or a quarter of the memory]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     cache_bytes: Option<u64>,
+    /// Bytes on disk by bytes of live data that an engine which cleans (log) keeps to [default: 1.5]
+    #[arg(long, value_name = "F", value_parser = parse_amplification)]
+    space_amplification: Option<f64>,
     /// Repetitions of everything, interleaved
     #[arg(long, value_name = "R", default_value_t = 1)]
     repeat: u32,
@@ -112,6 +115,7 @@ impl RunOptions {
             value_bytes: or(self.value_bytes, defaults.value_bytes),
             compression_ratio: self.compression_ratio.unwrap_or(defaults.compression_ratio),
             cache_bytes: self.cache_bytes,
+            space_amplification: self.space_amplification,
             repeat: self.repeat,
             seed: self.seed,
             dir: self.dir,
