@@ -43,6 +43,12 @@ pub trait Engine: Send + Sync {
         Ok(self.get(key)?.is_some())
     }
 
+    /// These keys will be read soon: an engine that can asks for their memory, side by side, and waits for none of it. A hint,
+    /// which changes no answer and has no errors.
+    fn prefetch(&self, keys: &[&[u8]]) {
+        let _ = keys;
+    }
+
     /// Apply operations in order, the later ones winning; all or none where `atomic_batches` is declared. Every operation
     /// is checked ([`Capabilities::check`]) before the first one is applied.
     fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()>;

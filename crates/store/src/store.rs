@@ -1,5 +1,6 @@
 //! The store: what a user holds.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ use crate::retirer::Retirer;
 use crate::stripes::Stripes;
 use crate::{PartitionId, Placement, keyspace};
 
+/// Keys of one [`Store::multi_get`] that engines are told of at once: their records fit the processor's second cache.
+const AHEAD_KEYS: usize = 32;
 /// Operations larger than this together go to their engine at once: written twice they would cost more than they save.
 const DEFER_BYTES_MAX: u64 = 1 << 20;
 
@@ -76,9 +79,17 @@ impl Store {
         Ok(self.get(key)?.is_some())
     }
 
-    /// The values of several keys, in their order. Each is read for itself; take a snapshot for one point in history.
+    /// The values of several keys, in their order. Each is read for itself; take a snapshot for one point in history. Engines
+    /// that can are told of the keys ahead, so that many waits for memory become one.
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value<'_>>>> {
-        keys.iter().map(|key| self.get(key.as_ref())).collect()
+        let mut values = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(AHEAD_KEYS) {
+            self.inner.prefetch(keys);
+            for key in keys {
+                values.push(self.get(key.as_ref())?);
+            }
+        }
+        Ok(values)
     }
 
     /// Set `key` to `value`.
@@ -194,6 +205,23 @@ impl Inner {
     #[inline]
     pub(crate) fn instance_of(&self, key: &[u8]) -> &Instance {
         &self.instances[self.placement.load().owner(key).index()]
+    }
+
+    /// Tell each engine of its keys among those that will be read.
+    fn prefetch(&self, keys: &[impl AsRef<[u8]>]) {
+        if keys.len() < 2 {
+            return;
+        }
+        let route = |key| match self.partitioning {
+            Partitioning::Hard => (self.placement.load().owner(key).index(), keyspace::encode(key)),
+            _ => (0, Cow::Borrowed(key)),
+        };
+        let mut routed: Vec<(usize, Cow<'_, [u8]>)> = keys.iter().map(|key| route(key.as_ref())).collect();
+        routed.sort_unstable_by_key(|(instance, _)| *instance);
+        for group in routed.chunk_by(|(a, _), (b, _)| a == b) {
+            let keys: Vec<&[u8]> = group.iter().map(|(_, key)| &**key).collect();
+            self.instances[group[0].0].engine.prefetch(&keys);
+        }
     }
 
     /// The lane that writes `key`. Several partitions share a lane where the engine gains nothing from dividing.

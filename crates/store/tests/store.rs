@@ -39,6 +39,27 @@ fn keys(store: &Store, range: Range) -> Vec<String> {
 }
 
 #[test]
+fn many_keys_are_read_at_once_as_each_for_itself_in_the_order_asked_for() {
+    for partitioning in [Partitioning::Soft, Partitioning::Hard] {
+        let store = open(&SimIo::new(1), options().partitioning(partitioning)).expect("create");
+        let key = |n: u64| [&[(n % 3) as u8][..], &n.to_be_bytes()].concat();
+        for n in (0..200).step_by(2) {
+            store.put(&key(n), &n.to_le_bytes()).expect("put");
+        }
+        // More than are told of at once; absent ones, repeated ones, some that begin with a zero.
+        let asked: Vec<Vec<u8>> = (0..150).map(|i| key(i * 7 % 211)).chain([key(4), key(4)]).collect();
+        let got = store.multi_get(&asked).expect("multi_get");
+        assert_eq!(got.len(), asked.len());
+        for (key, value) in asked.iter().zip(&got) {
+            assert_eq!(value.as_deref(), store.get(key).expect("get").as_deref(), "{key:?}");
+        }
+        assert!(got.iter().flatten().count() > 50);
+        assert_eq!(store.multi_get(&[&b"a"[..], b""]).expect_err("an empty key").kind(), ErrorKind::Invalid);
+        assert!(store.multi_get(&[] as &[&[u8]; 0]).expect("nothing").is_empty());
+    }
+}
+
+#[test]
 fn a_store_keeps_its_shape_and_refuses_options_that_contradict_it() {
     let io = SimIo::new(1);
     let sample = ["b", "f", "m", "t"].map(|key| key.as_bytes().to_vec()).to_vec();

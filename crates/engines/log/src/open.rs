@@ -18,6 +18,7 @@ use crate::cursor::View;
 use crate::engine::{Core, Flushing, LogEngine, Writer};
 use crate::keys::Lister;
 use crate::options::LogEngineOptions;
+use crate::read::WARMED;
 use crate::recover::{Opened, check_home, open_log};
 use crate::versions::{Live, Versions};
 
@@ -178,6 +179,10 @@ impl Engine for LogEngine {
     fn contains(&self, key: &[u8]) -> Result<bool> {
         self.capabilities.check_key(key)?;
         self.find(key, |_, found| found.is_some())
+    }
+
+    fn prefetch(&self, keys: &[&[u8]]) {
+        keys.chunks(WARMED).for_each(|keys| self.ask_ahead(keys, self.typical_bytes()));
     }
 
     fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {

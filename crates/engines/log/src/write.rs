@@ -15,11 +15,10 @@ use biombo_journal::{Durability as LogDurability, Parts, Position};
 
 use crate::engine::{LogEngine, Writer, leaf, position};
 use crate::index::{Pin, Writer as IndexWriter};
+use crate::read::WARMED;
 use crate::record::{HEADER_BYTES, Kind, Record};
 use crate::versions::{Live, Old};
 
-/// Operations whose ways through the index are warmed side by side.
-const WARMED: usize = 8;
 /// Keys of a range that are gathered at once before they are removed.
 const RANGE_KEYS: usize = 256;
 
@@ -56,19 +55,14 @@ impl LogEngine {
 
     /// The same for up to [`WARMED`] operations, side by side.
     fn warm_many(&self, ops: &[Op<'_>]) {
-        let (mut keys, mut leaves, mut count) = ([&[][..]; WARMED], [None; WARMED], 0);
+        let (mut keys, mut count) = ([&[][..]; WARMED], 0);
         for op in ops {
             if let Op::Put { key, .. } | Op::Delete { key } = op {
                 keys[count] = key;
                 count += 1;
             }
         }
-        let guard = self.reader.pin();
-        if self.index.pin().get_batch(&keys[..count], &mut leaves).is_ok() {
-            for (key, leaf) in keys.iter().zip(leaves).filter_map(|(key, leaf)| Some((key, leaf?))) {
-                self.reader.prefetch(&guard, position(leaf), HEADER_BYTES + key.len());
-            }
-        }
+        self.ask_ahead(&keys[..count], HEADER_BYTES);
     }
 
     fn write_locked(&self, ops: &[Op<'_>], level: LogDurability, writer: &mut Writer) -> Result<()> {
