@@ -325,12 +325,12 @@ fn a_disk_that_refuses_leaves_the_older_checkpoint_in_use_and_tombstones_where_t
 #[test]
 fn checkpoints_come_when_they_are_due_and_on_closing_when_it_pays() {
     let dir = tempfile::tempdir().unwrap();
-    let own = LogEngineOptions { checkpoint_records: 2000, ..options(64 << 10, 1.5) };
-    let opened = || {
+    let opened = |checkpoint_records| {
+        let own = LogEngineOptions { checkpoint_records, ..options(64 << 10, 1.5) };
         crate::open_with(biombo_base::io::RealIo::shared(), &biombo_engine::OpenOptions::new(dir.path()), &own, true)
             .unwrap()
     };
-    let engine = opened();
+    let engine = opened(2000);
     let put = |engine: &LogEngine, n: u32| {
         let key = (n.wrapping_mul(2_654_435_761) % 5000).to_be_bytes();
         engine.apply(&[Op::Put { key: &key, value: &n.to_be_bytes() }], Durability::Os).unwrap();
@@ -344,7 +344,8 @@ fn checkpoints_come_when_they_are_due_and_on_closing_when_it_pays() {
     }
     let model = contents(&engine);
     drop(engine);
-    let engine = opened();
+    // None is due from here on: what comes is the closing's.
+    let engine = opened(40_000);
     assert!(engine.lock_writer().standing.gone.is_some());
     assert!(contents(&engine) == model);
     assert!((0..2000).any(|_| engine.is_loaded() || {
@@ -356,7 +357,7 @@ fn checkpoints_come_when_they_are_due_and_on_closing_when_it_pays() {
     let model = contents(&engine);
     let lsn = engine.lock_writer().log.next_lsn();
     drop(engine);
-    let engine = opened();
+    let engine = opened(40_000);
     assert_eq!(engine.lock_writer().standing.lsn.0, lsn, "closing saved all");
     assert!(contents(&engine) == model);
 }
