@@ -83,7 +83,7 @@ pub struct Repaired {
 }
 
 impl Log {
-    /// Make a damaged log one that opens, with every record that is sound; see the [module](self). A log that is whole is not
+    /// Make a damaged log one that opens, with every record that is sound; see `docs/format/journal.md`. A log that is whole is not
     /// changed.
     ///
     /// `Busy` while somebody has it open, `NotFound` where there is none, `Unsupported` for another version's. After any error
