@@ -166,9 +166,13 @@ impl Cursor for TreeCursor {
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let mut behind = self.here.take().unwrap_or_default();
-        if !self.probe(key, true, &mut behind)? {
-            return self.seek_last();
+        let mut behind = Record::default();
+        while !self.probe(key, true, &mut behind)? {
+            self.seek_last()?;
+            // A key past this one may have come since the look: then the last one is not what was asked for.
+            if self.here.as_ref().is_none_or(|here| *here.key < *key) {
+                return Ok(());
+            }
         }
         let go = |iter| jump_lower(iter, key);
         self.step(go, go, |found| found < key)
