@@ -235,6 +235,12 @@ impl Intents {
         if is_due {
             self.due.retire();
         }
+        self.due.watch();
+    }
+
+    /// The number of the last intent.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.last.load(Ordering::Relaxed)
     }
 
     /// Bring what waits into the engines, sync those if any intent needs it, and drop the intents that came before the call; nothing

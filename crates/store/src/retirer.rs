@@ -3,10 +3,14 @@
 //! Both are work that no caller should have to wait for. A caller that finds enough gathered for one transaction, or the
 //! journal half full, asks for it here and goes on; only one that finds several times as much does it by itself.
 //!
+//! When no intent has come for a moment, it brings in what is left: reads of a store that is only read look in one place.
+//!
 //! Invariant: the thread ends before the instances and the journal are given up (dropping this waits for it).
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use biombo_engine::{Error, Result};
 
@@ -25,6 +29,8 @@ pub(crate) struct Retirer {
 pub(crate) struct Due {
     state: Mutex<Work>,
     wake: Condvar,
+    /// Something came since the thread last brought in all there was.
+    watching: AtomicBool,
 }
 
 #[derive(Default)]
@@ -41,7 +47,28 @@ impl Work {
     }
 }
 
+/// Why the thread wakes.
+enum Wake {
+    Asked(Work),
+    /// Nothing was asked for this long, and something may be waiting for its engine.
+    Idle,
+    End,
+}
+
+/// Long against a write, short against a person.
+const IDLE: Duration = Duration::from_millis(50);
+
 impl Due {
+    /// Say that something waits for its engine, after it does.
+    #[inline]
+    pub(crate) fn watch(&self) {
+        if !self.watching.load(Ordering::Relaxed) && !self.watching.swap(true, Ordering::SeqCst) {
+            // The thread looks under the lock before it sleeps.
+            drop(self.lock());
+            self.wake.notify_one();
+        }
+    }
+
     /// Ask for the intents to be retired; without a thread nothing happens.
     pub(crate) fn retire(&self) {
         self.ask(|work| work.retire = true);
@@ -65,11 +92,26 @@ impl Due {
         }
     }
 
-    /// Wait until something is asked; `None` at the end.
-    fn wait(&self) -> Option<Work> {
-        let mut state =
-            self.wake.wait_while(self.lock(), |work| work.is_nothing()).unwrap_or_else(PoisonError::into_inner);
-        if state.end { None } else { Some(std::mem::take(&mut state)) }
+    /// Wait until there is something to do.
+    fn wait(&self) -> Wake {
+        let mut state = self.lock();
+        loop {
+            if state.end {
+                return Wake::End;
+            }
+            if !state.is_nothing() {
+                return Wake::Asked(std::mem::take(&mut state));
+            }
+            if !self.watching.load(Ordering::SeqCst) {
+                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let (now, timeout) = self.wake.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+            state = now;
+            if timeout.timed_out() && state.is_nothing() {
+                return Wake::Idle;
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Work> {
@@ -87,14 +129,30 @@ impl Retirer {
         let due = Arc::clone(&intents.due);
         let asked = Arc::clone(&due);
         let run = move || {
-            while let Some(work) = asked.wait() {
-                // A failure that matters has poisoned the store. A full disk has not: a caller will meet it when the journal
-                // is full too, and be told.
-                for instance in work.drain {
-                    let _ = instances[instance].drain(&poison);
-                }
-                if work.retire {
-                    let _ = intents.retire(&lanes, &instances, &poison);
+            let mut seen = 0;
+            // A failure that matters has poisoned the store. A full disk has not: a caller will meet it when the journal is full
+            // too, and be told.
+            loop {
+                match asked.wait() {
+                    Wake::End => return,
+                    Wake::Asked(work) => {
+                        for instance in work.drain {
+                            let _ = instances[instance].drain(&poison);
+                        }
+                        if work.retire {
+                            let _ = intents.retire(&lanes, &instances, &poison);
+                        }
+                    }
+                    Wake::Idle => {
+                        let last = intents.last_number();
+                        if last == std::mem::replace(&mut seen, last) {
+                            // Whoever writes after this says so again; whoever wrote before it is drained here.
+                            asked.watching.store(false, Ordering::SeqCst);
+                            for instance in instances.iter() {
+                                let _ = instance.drain(&poison);
+                            }
+                        }
+                    }
                 }
             }
         };
@@ -114,5 +172,29 @@ impl Drop for Retirer {
             // It panicked only if an engine did, who has told its other callers.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_thread_wakes_for_what_is_asked_and_when_nothing_more_comes() {
+        let due = Arc::new(Due::default());
+        due.drain(3);
+        due.drain(3);
+        due.retire();
+        assert!(matches!(due.wait(), Wake::Asked(work) if work.drain == [3] && work.retire));
+        let asleep = std::thread::spawn({
+            let due = Arc::clone(&due);
+            move || matches!(due.wait(), Wake::Idle)
+        });
+        std::thread::sleep(IDLE * 3);
+        assert!(!asleep.is_finished(), "nothing waits: it sleeps");
+        due.watch();
+        assert!(asleep.join().expect("it ends"), "something waits, and nothing more came");
+        due.ask(|work| work.end = true);
+        assert!(matches!(due.wait(), Wake::End));
     }
 }
