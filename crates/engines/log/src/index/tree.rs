@@ -55,7 +55,7 @@ impl<K: Keys + ?Sized> Keys for &K {
 /// let index = Index::new();
 /// let mut writer = index.writer();
 /// for (at, key) in log.0.iter().enumerate() {
-///     writer.insert(key, Leaf::new(at as u64).unwrap(), &log)?;
+///     writer.insert(key, Leaf::new(at as u64).expect("a small number"), &log)?;
 /// }
 /// let pin = index.pin();
 /// assert_eq!(pin.get(b"screen")?, Leaf::new(2));
