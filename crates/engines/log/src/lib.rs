@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Modules: `record` (what stands in a record), [`index`], `versions` (what snapshots need), `accounts` (what is live),
-//! `engine` (one instance), `write`, `read`, `cursor`, `recover`, `copy`, `clean` (getting
-//! space back), `verify`, `repair`, `inspect` (figures).
+//! `engine` (one instance), `write`, `read`, `cursor`, `keys` (the footers of segments), `checkpoint` (images of the index),
+//! `recover`, `copy`, `clean` (getting space back), `verify`, `repair`, `inspect` (figures).
 
 #![deny(unsafe_code)]
 
@@ -28,6 +28,8 @@ mod engine;
 pub mod index;
 mod inspect;
 mod keys;
+#[cfg(test)]
+mod model;
 mod open;
 mod options;
 mod read;

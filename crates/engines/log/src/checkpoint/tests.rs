@@ -10,8 +10,9 @@ use biombo_base::io::sim::{Crash, Fault, FaultKind, Random, SimIo, When};
 use biombo_engine::{Durability, Engine, Op};
 
 use super::making::{Making, Stage};
-use crate::clean::tests::{DIR, Did, Model, contents, open, options, recount, step as clean_step};
+use crate::clean::tests::step as clean_step;
 use crate::engine::LogEngine;
+use crate::model::{DIR, Did, Model, Past, contents, open, options, recount};
 use crate::options::LogEngineOptions;
 
 fn small() -> LogEngineOptions {
@@ -50,8 +51,7 @@ struct History {
     io: SimIo,
     own: LogEngineOptions,
     begun: usize,
-    states: Vec<(usize, Model)>,
-    synced: Vec<(usize, usize)>,
+    past: Past,
     steps: Vec<(usize, usize, Stage)>,
 }
 
@@ -62,7 +62,7 @@ impl History {
         let engine = open(&io, &own).unwrap();
         let sim: Arc<dyn Io> = Arc::new(io.clone());
         let begun = io.event_count();
-        let (mut states, mut synced, mut steps) = (vec![(begun, Model::new())], vec![(begun, 0)], Vec::new());
+        let (mut past, mut steps) = (Past::begun(&io), Vec::new());
         let mut making: Option<Making<'_>> = None;
         for _ in 0..rounds {
             let before = io.event_count();
@@ -85,21 +85,14 @@ impl History {
                             break did;
                         }
                     };
-                    let level = if random.below(25) == 0 { Durability::Sync } else { Durability::Os };
-                    engine.apply(&[did.op()], level).unwrap();
-                    let mut model = states.last().unwrap().1.clone();
-                    did.apply_to(&mut model);
-                    states.push((before, model));
-                    if level == Durability::Sync {
-                        synced.push((io.event_count(), states.len() - 1));
-                    }
+                    past.apply(&engine, &io, &did, &mut random);
                 }
             }
         }
         drop(making);
         recount(&engine);
         drop(engine);
-        Self { io, own, begun, states, synced, steps }
+        Self { io, own, begun, past, steps }
     }
 
     /// Cut at every event of a checkpoint's making and at one in `sparse` others.
@@ -122,12 +115,7 @@ impl History {
                 let is_installed = |(_, to, stage): &(usize, usize, Stage)| *stage == Stage::Install && *to <= cut;
                 let has_one = engine.lock_writer().standing.number > 0;
                 assert!(has_one || !self.steps.iter().any(is_installed), "{place}: no checkpoint is left");
-                let low = self.synced.iter().rfind(|(at, _)| *at <= cut).map_or(0, |(_, state)| *state);
-                let written = self.states.iter().rposition(|(before, _)| *before < cut).unwrap_or(0).saturating_sub(1);
-                let low = if crash == Crash::Kill { low.max(written) } else { low };
-                let high = self.states.iter().rposition(|(before, _)| *before <= cut).unwrap_or(0);
-                let found = contents(&engine);
-                assert!(self.states[low..=high].iter().any(|(_, state)| *state == found), "{place}: {low} to {high}");
+                let found = self.past.check(&engine, cut, crash, &place);
                 let logical: usize = found.iter().map(|(key, value)| key.len() + value.len()).sum();
                 let stats = engine.stats().unwrap();
                 let keys = (found.len() as u64, logical as u64);

@@ -49,7 +49,7 @@ const HEADER_BYTES: u64 = biombo_journal::format::SEGMENT_HEADER_BYTES as u64;
 pub(crate) struct Cleaner {
     bound: Bound,
     flusher: Flusher,
-    pass: Option<Pass>,
+    pub(crate) pass: Option<Pass>,
     /// Damaged: not cleaned.
     spoiled: HashSet<SegmentNumber>,
     count: u64,
