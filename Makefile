@@ -19,7 +19,7 @@ help: ## this list
 setup: ## install the system packages that are missing (does nothing when all is there)
 	@scripts/setup.sh
 
-demo: setup ## build, run YCSB A and D over five engines, used directly and partitioned; table and report.html
+demo: setup ## build, run YCSB A and D over six engines, used directly and partitioned; table and report.html
 	$(CARGO) build --locked --release --package biombo-cli --all-features
 	@scripts/demo.sh "$$CARGO_TARGET_DIR/release/biombo"
 

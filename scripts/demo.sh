@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job of Biombo: YCSB A and D over five engines, each used directly and as 8 hard partitions, then real data: the
+# The main job of Biombo: YCSB A and D over six engines, each used directly and as 8 hard partitions, then real data: the
 # package records of this machine loaded, scanned by prefix and verified through a store. `make demo` builds and runs it.
 #
 #   scripts/demo.sh [BIOMBO]     the command to use; target/release/biombo otherwise
@@ -14,7 +14,7 @@ target=${CARGO_TARGET_DIR:-target}
 biombo=${1:-$target/release/biombo}
 records=${BIOMBO_DEMO_RECORDS:-250000}
 operations=${BIOMBO_DEMO_OPERATIONS:-250000}
-engines=lmdb,rocksdb,leveldb,tkrzw-tree-zlib,wiredtiger
+engines=log,lmdb,rocksdb,leveldb,tkrzw-tree-zlib,wiredtiger
 
 fail() {
   echo "demo: $*" >&2
@@ -30,7 +30,7 @@ work=$target/demo-work.$$
 mkdir -p "$work" || fail "cannot write below $target"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-# Ten stores of 250 MB exist one after the other; engines need up to three times the data for a moment.
+# Twelve stores of 250 MB exist one after the other; engines need up to three times the data for a moment.
 free_kb=$(df -Pk "$work" | awk 'NR == 2 { print $4 }')
 need_kb=$((records * 4))
 [ "$free_kb" -gt "$need_kb" ] || fail "needs $((need_kb / 1024)) MB free below $target; set CARGO_TARGET_DIR to a larger device"
@@ -48,11 +48,11 @@ echo
 if ! scripts/packages.sh >"$work/packages.tsv"; then
   echo "Package records: this machine has no Debian package database; this part is left out."
 else
-  echo "Package records of this machine: name as key, whole record as value, in 8 hard partitions over lmdb by key range"
+  echo "Package records of this machine: name as key, whole record as value, in 8 hard partitions of the engine log by key range"
   store=$work/packages
   lines=$(wc -l <"$work/packages.tsv")
   begin=$(date +%s%N)
-  "$biombo" load "$store" "$work/packages.tsv" --engine lmdb --partitions 8 --placement range --durability sync >/dev/null ||
+  "$biombo" load "$store" "$work/packages.tsv" --partitions 8 --placement range --durability sync >/dev/null ||
     fail "the package records could not be loaded"
   echo "  loaded, each batch synced: $lines records in $((($(date +%s%N) - begin) / 1000000)) ms"
 

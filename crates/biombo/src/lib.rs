@@ -9,7 +9,7 @@
 //! # fn main() -> biombo::Result<()> {
 //! # let dir = tempfile::tempdir().expect("a temporary directory");
 //! # let path = dir.path().join("inventory");
-//! let store = Options::new().engine("lmdb").partitions(4).open(&path, &biombo::registry())?;
+//! let store = Options::new().partitions(4).open(&path, &biombo::registry())?; // all cores write; `biombo::open` for one partition
 //! store.put(b"chair/1", b"oak")?; // on the device when this returns
 //!
 //! let mut batch = Batch::new();
@@ -25,6 +25,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use std::path::Path;
+
 pub use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use biombo_engine::{
     Batch, Capabilities, Compaction, Cursor, Damage, Durability, Engine, EngineKind, Error, ErrorKind, Loss, Op,
@@ -35,7 +37,31 @@ pub use biombo_store::{
     Store, StoreEngine, StoreStats, Update,
 };
 
-/// Every engine that this build has, by name.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+/// The store in `path` with all defaults, created when it is missing: see [`Options::new`]; more than those in [`Options`].
+///
+/// ```
+/// # fn main() -> biombo::Result<()> {
+/// # let dir = tempfile::tempdir().expect("a temporary directory");
+/// # let path = dir.path().join("fruit");
+/// let store = biombo::open(&path)?;
+/// store.put(b"apple", b"red")?;
+/// assert_eq!(store.engine(), "log");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Those of [`Options::open`].
+pub fn open(path: impl AsRef<Path>) -> Result<Store> {
+    Options::new().open(path, &registry())
+}
+
+/// Every engine that this build has, by name. The first one, `log` in builds with default features, is that of new stores which
+/// name none.
 pub fn registry() -> Registry {
     let mut registry = Registry::new();
     #[cfg(feature = "log")]

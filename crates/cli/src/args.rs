@@ -28,8 +28,8 @@ Examples:
   printf 'apple\\tred\\n' | biombo load fruit --partitions 8    create a store of 8 partitions and load it
   biombo get fruit apple                                      red
   biombo scan fruit --prefix a --limit 10                     keys and values in order
-  biombo bench ycsb --engine lmdb,rocksdb --workload a,d      measure
-  biombo bench db --engine lmdb,rocksdb --benchmark fillrandom
+  biombo bench ycsb --engine log,lmdb --workload a,d      measure
+  biombo bench db --engine log,rocksdb --benchmark fillrandom
   biombo help load                                            all of one command"
 )]
 pub(crate) struct Cli {

@@ -12,9 +12,6 @@ use crate::failure::{Done, Failure};
 use crate::format::InputFormat;
 use crate::size::parse_bytes;
 
-/// The engine of a new store when none is named.
-const DEFAULT_ENGINE: &str = "lmdb";
-
 /// A parser of one of `names`, each of which `T` knows.
 pub(crate) fn one_of<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
 where
@@ -49,7 +46,7 @@ pub(crate) const PLACEMENTS: &[&str] = &["hash", "range"];
     next_help_heading = "Options of a new store (an existing one keeps its own; a contradicting option is an error)"
 )]
 pub(crate) struct StoreArgs {
-    /// Storage engine; `biombo engines` lists those of this build [default: lmdb]
+    /// Storage engine; `biombo engines` lists those of this build [default: log, or the first listed where the build lacks it]
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine: Option<String>,
     /// Number of partitions, 1 to 1024 [default: 1]
@@ -71,7 +68,7 @@ pub(crate) struct StoreArgs {
     /// Bytes on disk by bytes of live data that an engine which cleans (log) keeps to; may differ at each opening [default: 1.5]
     #[arg(long, value_name = "F", value_parser = parse_amplification)]
     pub(crate) space_amplification: Option<f64>,
-    /// Read options from a TOML file of the same names (`engine = "lmdb"`, `partitions = 8`); the command line wins
+    /// Read options from a TOML file of the same names (`engine = "log"`, `partitions = 8`); the command line wins
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -148,8 +145,7 @@ impl StoreArgs {
 
     /// Create the store in `dir`; `sample` is of the keys to come, for range placement.
     pub(crate) fn create(&self, dir: &Path, sample: Vec<Vec<u8>>) -> Done<Store> {
-        let engine = self.engine.clone().unwrap_or_else(|| DEFAULT_ENGINE.to_owned());
-        let options = self.options().engine(engine).range_sample(sample).create(true);
+        let options = self.options().range_sample(sample).create(true);
         Ok(warned(options.open(dir, &biombo::registry())?))
     }
 

@@ -111,7 +111,7 @@ fn wrong_arguments_end_with_2_before_anything_is_touched() {
     t.case("an unknown option", "get DIR/s k --frob", 2, &["--frob", "biombo get --help"]);
     t.case("a missing argument", "get DIR/s", 2, &["KEY"]);
     t.case("one argument too many", "count DIR/s x", 2, &["x"]);
-    t.case("an unknown engine", "put DIR/s k v --engine nosuch", 2, &["nosuch", "lmdb"]);
+    t.case("an unknown engine", "put DIR/s k v --engine nosuch", 2, &["nosuch", "log"]);
     t.case("--partitions 0", "put DIR/s k v --partitions 0", 2, &["1..=1024"]);
     t.case("--partitions 1000000", "put DIR/s k v --partitions 1000000", 2, &["1..=1024"]);
     t.case("--partitions 99999999999999999999", "put DIR/s k v --partitions 99999999999999999999", 2, &["partitions"]);
@@ -200,7 +200,7 @@ fn strange_stores_are_refused_and_stay_as_they_are() {
     assert!(left.iter().any(|name| name == "thesis.doc") && left.len() <= 2, "the other program's directory: {left:?}");
 
     t.store("s", "--partitions 2");
-    for (option, word) in [("--partitions 3", "2"), ("--placement range", "hash"), ("--engine memory", "lmdb")] {
+    for (option, word) in [("--partitions 3", "2"), ("--placement range", "hash"), ("--engine memory", "log")] {
         t.case(&format!("an existing store with {option}"), &format!("put DIR/s k v {option}"), 1, &[word]);
     }
     let manifest = fs::read(t.path("s/MANIFEST")).expect("a manifest");
@@ -320,7 +320,7 @@ fn a_machine_that_refuses_is_named() {
     let mut t = Table::new();
     let lines: String = (0..40_000).map(|i| format!("key{i:06}\t{}\n", "v".repeat(1000))).collect();
 
-    for engine in ["lmdb", "rocksdb", "leveldb", "wiredtiger"].into_iter().filter(|engine| has_engine(engine)) {
+    for engine in ["log", "lmdb", "rocksdb", "leveldb", "wiredtiger"].into_iter().filter(|engine| has_engine(engine)) {
         let what = format!("a full disk under {engine}");
         match Mount::tmpfs(&t.path(&format!("full-{engine}")), "size=24m") {
             None => t.skipped(&what, "mounting needs root"),

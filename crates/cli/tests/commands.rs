@@ -98,7 +98,7 @@ fn a_scan_takes_any_range_both_ways() {
 fn every_command_speaks_json() {
     let dir = tempdir().expect("a directory");
     let loaded = biombo_with(words("load DIR/s - --partitions 2 --json", dir.path()), FRUIT).ok().json();
-    assert_eq!((&loaded["lines"], &loaded["engine"], &loaded["partitions"]), (&3.into(), &"lmdb".into(), &2.into()));
+    assert_eq!((&loaded["lines"], &loaded["engine"], &loaded["partitions"]), (&3.into(), &"log".into(), &2.into()));
     let json = |line: &str| run(line, dir.path()).ok().json();
     assert_eq!(json("get DIR/s apple --json")["value"], "red");
     assert_eq!(json("put DIR/s date brown --json")["value_bytes"], 5);
@@ -144,7 +144,7 @@ fn copies_are_stores_of_their_own() {
     let stat = run("stat DIR/same --json", dir.path()).ok().json();
     assert_eq!(
         (&stat["engine"], &stat["partitions"], &stat["partitioning"]),
-        (&"lmdb".into(), &4.into(), &"hard".into())
+        (&"log".into(), &4.into(), &"hard".into())
     );
 }
 
@@ -238,12 +238,12 @@ fn an_existing_store_keeps_its_shape_and_a_contradiction_is_an_error() {
     let dir = tempdir().expect("a directory");
     biombo_with(words("load DIR/s - --partitions 3", dir.path()), FRUIT).ok();
     biombo_with(words("load DIR/s -", dir.path()), b"date\tbrown\n").ok();
-    biombo_with(words("load DIR/s - --partitions 3 --engine lmdb", dir.path()), b"elder\tblack\n").ok();
+    biombo_with(words("load DIR/s - --partitions 3 --engine log", dir.path()), b"elder\tblack\n").ok();
     for (option, word) in [
         ("--partitions 4", "3"),
         ("--placement range", "hash"),
         ("--partitioning soft", "hard"),
-        ("--engine memory", "lmdb"),
+        ("--engine memory", "log"),
     ] {
         let load = biombo_with(words(&format!("load DIR/s - {option}"), dir.path()), b"x\ty\n");
         assert_eq!(load.status, 1, "{option}");
@@ -332,7 +332,7 @@ fn stat_and_engines_say_what_people_ask_for() {
     let stat = run("stat DIR/s --partitions --options", dir.path()).ok();
     for word in [
         "engine",
-        "lmdb",
+        "log",
         "partitions",
         "hard",
         "placement",

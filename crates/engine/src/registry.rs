@@ -65,7 +65,7 @@ pub struct EngineKind {
     pub repair: Option<Repair>,
 }
 
-/// The engines of this build, in the order in which they are listed.
+/// The engines of this build, in the order in which they are listed; see [`Registry::default_kind`].
 #[derive(Clone, Default)]
 pub struct Registry {
     kinds: Vec<EngineKind>,
@@ -90,6 +90,19 @@ impl Registry {
             let names: Vec<_> = self.kinds.iter().map(|kind| kind.name).collect();
             Error::unsupported(format!("this build has no engine `{name}`; it has {}", names.join(", ")))
         })
+    }
+
+    /// The engine of a new store when none is named: the first one that keeps data. `None`: this build has no such engine.
+    ///
+    /// ```
+    /// use biombo_engine::{Registry, memory};
+    ///
+    /// let mut registry = Registry::new();
+    /// registry.add(memory::kind());
+    /// assert!(registry.default_kind().is_none(), "nobody gets a store that forgets without asking for it");
+    /// ```
+    pub fn default_kind(&self) -> Option<&EngineKind> {
+        self.kinds.iter().find(|kind| (kind.capabilities)().persistent)
     }
 
     /// All engines.

@@ -166,7 +166,7 @@ impl Files {
         self.manifest.reserve(3)?;
         let number = self.take_number().map_err(Failure::Full)?;
         let needed = (SEGMENT_HEADER_BYTES + write_bytes).next_multiple_of(BLOCK_BYTES) as u64;
-        let capacity_bytes = self.options.segment_bytes.max(needed);
+        let capacity_bytes = self.options.bytes_of(number).max(needed);
         let kind = SegmentKind::Hot;
         let id = self.io.random_u64();
         let header = SegmentHeader { id, number, base_lsn, capacity_bytes, mode, kind, durable_lsn };

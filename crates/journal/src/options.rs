@@ -77,6 +77,9 @@ pub struct LogOptions {
     /// Size of a segment file in bytes, preallocated: a multiple of 4,096, from 8,192 to 2 GiB. A batch that is too large
     /// for it gets a segment of its own size.
     pub segment_bytes: u64,
+    /// Size of the log's first segment, as `segment_bytes`, no more than which counts. Each further one has twice the size of
+    /// the one before, up to `segment_bytes`: what is young reserves little.
+    pub first_segment_bytes: u64,
     /// How many dropped segments to keep for reuse: space that is written already is the cheapest to write.
     pub recycle_segments_max: usize,
     /// How segments are written.
@@ -88,23 +91,37 @@ pub struct LogOptions {
 }
 
 impl Default for LogOptions {
-    /// Segments of 64 MiB, two kept for reuse, modes by durability, up to four unsynced.
+    /// Segments of 64 MiB from the first on, two kept for reuse, modes by durability, up to four unsynced.
     fn default() -> Self {
-        Self { segment_bytes: 64 << 20, recycle_segments_max: 2, modes: Modes::ByDurability, unsynced_segments_max: 4 }
+        Self {
+            segment_bytes: 64 << 20,
+            first_segment_bytes: 64 << 20,
+            recycle_segments_max: 2,
+            modes: Modes::ByDurability,
+            unsynced_segments_max: 4,
+        }
     }
 }
 
 impl LogOptions {
     pub(crate) fn check(&self) -> Result<()> {
         let block = BLOCK_BYTES as u64;
-        if !self.segment_bytes.is_multiple_of(block) || self.segment_bytes < 2 * block || self.segment_bytes > 2 << 30 {
-            return Err(Error::invalid(format!(
-                "segment_bytes is {}, but must be a multiple of {block} from {} to 2 GiB",
-                self.segment_bytes,
-                2 * block
-            )));
+        for (name, bytes) in [("segment_bytes", self.segment_bytes), ("first_segment_bytes", self.first_segment_bytes)]
+        {
+            if !bytes.is_multiple_of(block) || bytes < 2 * block || bytes > 2 << 30 {
+                return Err(Error::invalid(format!(
+                    "{name} is {bytes}, but must be a multiple of {block} from {} to 2 GiB",
+                    2 * block
+                )));
+            }
         }
         Ok(())
+    }
+
+    /// The size of the segment with this number, unless one write needs more.
+    pub(crate) fn bytes_of(&self, number: SegmentNumber) -> u64 {
+        let doublings = number.0.saturating_sub(1).min(20);
+        (self.first_segment_bytes << doublings).min(self.segment_bytes)
     }
 }
 
@@ -180,6 +197,7 @@ impl JournalOptions {
     pub(crate) fn log_options(&self) -> LogOptions {
         LogOptions {
             segment_bytes: self.segment_bytes,
+            first_segment_bytes: self.segment_bytes,
             recycle_segments_max: self.recycle_segments_max,
             modes: self.modes,
             unsynced_segments_max: self.unsynced_segments_max,

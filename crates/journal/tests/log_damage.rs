@@ -34,7 +34,13 @@ fn a_flipped_bit_is_corruption_on_opening_or_on_reading_or_harmless() {
     let mut random = Random(5);
     for mode in [Mode::Direct, Mode::Mapped, Mode::Buffered] {
         let modes = Modes::Always(mode);
-        let options = LogOptions { segment_bytes: 64 << 10, recycle_segments_max: 1, modes, unsynced_segments_max: 1 };
+        let options = LogOptions {
+            segment_bytes: 64 << 10,
+            recycle_segments_max: 1,
+            modes,
+            unsynced_segments_max: 1,
+            ..LogOptions::default()
+        };
         let (sim, model) = filled(&options, &mut random);
         let files: Vec<_> = sim.files().into_iter().filter(|(path, _)| path.extension().is_some()).collect();
         assert!(files.len() > 1);
@@ -71,7 +77,13 @@ fn a_flipped_bit_is_corruption_on_opening_or_on_reading_or_harmless() {
 #[test]
 fn a_hole_among_unsynced_records_is_the_end_and_what_lies_behind_it_is_never_taken_up() {
     let modes = Modes::Always(Mode::Mapped);
-    let options = LogOptions { segment_bytes: 16 << 10, recycle_segments_max: 1, modes, unsynced_segments_max: 8 };
+    let options = LogOptions {
+        segment_bytes: 16 << 10,
+        recycle_segments_max: 1,
+        modes,
+        unsynced_segments_max: 8,
+        ..LogOptions::default()
+    };
     let sim = SimIo::new(1);
     sim.create_dir_all(Path::new("store")).unwrap();
     let mut model = Model::new();

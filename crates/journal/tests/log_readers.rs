@@ -221,3 +221,34 @@ fn the_worked_example_of_the_format_page_is_what_is_written() {
     assert_eq!([4096, 8192, 12288].map(tags), [vec![5, 4], vec![1, 4], vec![4]]);
     assert_eq!(u64_at(&manifest, 12288 + 24), 4);
 }
+
+#[test]
+fn a_young_log_reserves_little_and_each_segment_is_twice_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let modes = Modes::Always(Mode::Mapped);
+    let options = LogOptions { segment_bytes: 64 << 10, first_segment_bytes: 8 << 10, modes, ..LogOptions::default() };
+    let capacities = |log: &Log| log.segments().iter().map(|info| info.file_bytes >> 10).collect::<Vec<_>>();
+    let (mut log, _) = open(dir.path(), &options);
+    let mut at = Vec::new();
+    let record = [7; 3000];
+    while log.segments().len() < 6 {
+        log.append(&[&[&record]], Durability::Os, &mut at).unwrap();
+    }
+    assert_eq!(capacities(&log), [8, 16, 32, 64, 64, 64]);
+    // What one batch needs has its room in a small segment too.
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, _) = open(dir.path(), &options);
+    log.append(&[&[&[7; 20_000]]], Durability::Os, &mut at).unwrap();
+    assert_eq!(capacities(&log), [24]);
+    // The size follows from the segment's number, whatever was dropped and however often the log was opened.
+    drop(log);
+    let (mut log, _) = open(dir.path(), &options);
+    while log.segments().len() < 3 {
+        log.append(&[&[&record]], Durability::Os, &mut at).unwrap();
+    }
+    assert_eq!(capacities(&log)[1..], [16, 32]);
+    let refused = LogOptions { first_segment_bytes: 5000, ..options };
+    let mut replay = |_: Position, _: Lsn, _: &[u8]| Ok(());
+    let error = Log::open(RealIo::shared(), dir.path(), refused, &mut replay).err().unwrap();
+    assert!(error.to_string().contains("first_segment_bytes is 5000"), "{error}");
+}

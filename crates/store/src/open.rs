@@ -303,11 +303,17 @@ fn store_capabilities(engine: Capabilities, partitioning: Partitioning) -> Capab
 impl Manifest {
     /// What a new store with these options would have.
     fn for_options(io: &dyn Io, options: &Options, registry: &Registry) -> Result<Self> {
-        let engine = options.engine.as_deref().ok_or_else(|| {
-            let names: Vec<_> = registry.iter().map(|kind| kind.name).collect();
-            Error::invalid(format!("a new store needs an engine: one of {}", names.join(", ")))
-        })?;
-        let kind = registry.get(engine)?;
+        let kind = match options.engine.as_deref() {
+            Some(engine) => registry.get(engine)?,
+            None => registry.default_kind().ok_or_else(|| {
+                let names: Vec<_> = registry.iter().map(|kind| kind.name).collect();
+                Error::invalid(format!(
+                    "no engine of this build keeps data: name another one ({}), or build with `log`",
+                    names.join(", ")
+                ))
+            })?,
+        };
+        let engine = kind.name;
         let partitions = options.partitions.unwrap_or(1);
         if partitions == 0 || partitions > PARTITIONS_MAX {
             return Err(Error::invalid(format!("a store has 1 to {PARTITIONS_MAX} partitions, not {partitions}")));

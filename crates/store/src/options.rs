@@ -101,13 +101,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// All defaults: the engine that the caller names, one partition used directly, hash placement, `Sync`, 256 MiB of cache,
-    /// created when missing.
+    /// All defaults: the registry's first engine that keeps data (`log`, Biombo's own), one partition used directly, hash
+    /// placement, `Sync`, 256 MiB of cache, created when missing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The engine's name in the registry.
+    /// The engine's name in the registry; unset: see [`Registry::default_kind`].
     pub fn engine(mut self, name: impl Into<String>) -> Self {
         self.engine = Some(name.into());
         self

@@ -38,7 +38,7 @@ Formats:
   lines  the whole line is the key, its number the value.
 
 Examples:
-  biombo load fruit records.tsv                                   one partition over lmdb, used directly
+  biombo load fruit records.tsv                                   one partition of the engine log, used directly
   biombo load fruit records.tsv --engine rocksdb --partitions 8   eight partitions of rocksdb
   biombo load logs big.tsv --partitions 8 --placement range       ranges cut from the first 10,000 keys
   biombo scan old | biombo load new - --partitions 8              copy a store

@@ -96,6 +96,7 @@ pub fn open_with(
     let flushing = flushing.transpose().map_err(|e| Error::io("start the thread that syncs segments", e))?;
     let described = [
         ("segment_bytes", log_options.segment_bytes.to_string()),
+        ("first_segment_bytes", log_options.first_segment_bytes.to_string()),
         ("recycle_segments_max", log_options.recycle_segments_max.to_string()),
         ("unsynced_segments_max", log_options.unsynced_segments_max.to_string()),
         ("os", "copied into a mapped segment".to_owned()),

@@ -7,6 +7,9 @@ use biombo_journal::LogOptions;
 /// One segment of each instance of a store together, as far as segments do not become too small.
 const SEGMENTS_BYTES: u64 = 256 << 20;
 
+/// The first segment of an instance; each further one has twice that.
+const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
+
 /// Records that all instances of a store together take up on opening, beside a share of the keys.
 const CHECKPOINT_RECORDS: u64 = 2 << 20;
 
@@ -38,12 +41,12 @@ impl Default for LogEngineOptions {
 
 impl LogEngineOptions {
     /// What follows from the options of all engines. The room of a segment is reserved when it is begun: many instances together
-    /// reserve no more than a few large ones.
+    /// reserve no more than a few large ones, and a store of few records little.
     pub(crate) fn of(options: &OpenOptions) -> Self {
         let segment_bytes = (SEGMENTS_BYTES / u64::from(options.instances.max(1))).clamp(4 << 20, 64 << 20) & !0xfff;
         let own = Self::default();
         Self {
-            log: LogOptions { segment_bytes, ..LogOptions::default() },
+            log: LogOptions { segment_bytes, first_segment_bytes: FIRST_SEGMENT_BYTES, ..LogOptions::default() },
             checkpoint_records: CHECKPOINT_RECORDS / u64::from(options.instances.max(1)),
             space_amplification: options.space_amplification.unwrap_or(own.space_amplification),
             ..own

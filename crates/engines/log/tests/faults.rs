@@ -19,6 +19,7 @@ fn options() -> LogOptions {
         recycle_segments_max: 1,
         modes: Modes::ByDurability,
         unsynced_segments_max: 1,
+        first_segment_bytes: 8 << 10,
     }
 }
 

@@ -291,12 +291,16 @@ pub fn random_options(random: &mut Random) -> LogOptions {
         2 => Modes::Always(Mode::Mapped),
         _ => Modes::ByDurability,
     };
-    LogOptions {
+    let options = LogOptions {
         segment_bytes: 8192 + 4096 * random.below(5),
         recycle_segments_max: random.below(3) as usize,
         modes,
         unsynced_segments_max: random.below(3) as usize,
-    }
+        ..LogOptions::default()
+    };
+    // A third of them grow from a small first segment.
+    let first_segment_bytes = if options.unsynced_segments_max == 1 { 8192 } else { options.segment_bytes };
+    LogOptions { first_segment_bytes, ..options }
 }
 
 fn random_record(random: &mut Random, lsn: u64) -> Vec<u8> {

@@ -27,10 +27,10 @@ against them. Compaction shows once the data is several times the caches: give s
 Lists multiply, each run has a process of its own, repetitions interleave, Ctrl-C keeps what was done, as in `bench ycsb`.
 
 Examples:
-  biombo bench db --engine leveldb,rocksdb --benchmark fillrandom,readrandom
-  biombo bench db --engine leveldb --benchmark fillrandom --key-bytes 16,32,64,128 --value-bytes 256,1024,4096 \\
+  biombo bench db --engine log,rocksdb --benchmark fillrandom,readrandom
+  biombo bench db --engine log,leveldb --benchmark fillrandom --key-bytes 16,32,64,128 --value-bytes 256,1024,4096 \\
     --cache-bytes 16MiB --repeat 3 --html sweep.html
-  biombo bench db --engine rocksdb,lmdb --benchmark readwhilewriting --threads 1,2 --seconds 10 --repeat 3
+  biombo bench db --engine log,lmdb --benchmark readwhilewriting --threads 1,2 --seconds 10 --repeat 3
   biombo bench db --engine leveldb --benchmark fillrandom --compression-ratio 1 --json runs.jsonl")]
 pub(crate) struct DbArgs {
     /// Benchmarks: fillseq, fillrandom, overwrite, readseq, readrandom, readwhilewriting

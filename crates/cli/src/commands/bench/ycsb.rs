@@ -26,11 +26,11 @@ freshly loaded records, with the same total cache. Repetitions interleave them; 
 Ctrl-C ends the bench in good order: the lines of the runs that were done stay in the JSON file, and no store is left behind.
 
 Examples:
-  biombo bench ycsb --engine lmdb --workload a
-  biombo bench ycsb --engine lmdb,rocksdb --workload a,d --partitioning none,hard --partitions 8 --repeat 5
-  biombo bench ycsb --engine lmdb --workload a --durability sync --threads 32 --seconds 10
+  biombo bench ycsb --engine log --workload a
+  biombo bench ycsb --engine log,lmdb,rocksdb --workload a,d --partitioning none,hard --partitions 8 --repeat 5
+  biombo bench ycsb --engine log --workload a --durability sync --threads 32 --seconds 10
   biombo bench ycsb --engine rocksdb --workload b --rate 50000 --seconds 30      an open loop at 50,000 a second
-  biombo bench ycsb --engine lmdb,leveldb --workload c --json runs.jsonl --html report.html")]
+  biombo bench ycsb --engine log,leveldb --workload c --json runs.jsonl --html report.html")]
 pub(crate) struct YcsbArgs {
     /// Workloads: a, b, c, d, e, f
     #[arg(long = "workload", value_name = "W,W..", value_delimiter = ',', required = true, ignore_case = true,

@@ -44,6 +44,8 @@ pub fn random_options(random: &mut Random) -> LogOptions {
         recycle_segments_max: random.below(2) as usize,
         modes: Modes::ByDurability,
         unsynced_segments_max: random.below(4) as usize,
+        // As the engine has it: the first one is smaller.
+        first_segment_bytes: 8 << 10,
     }
 }
 
