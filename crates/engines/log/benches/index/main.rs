@@ -14,12 +14,13 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use artmap::ArtMap;
 use biombo_log::index::Index;
 use crossbeam_skiplist::SkipMap;
 
 use counting::{ALLOCATED_BYTES, Counting};
 use keys::{paths, random, shuffle};
-use subjects::{Log, Subject};
+use subjects::{Holding, Log, Subject};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -27,6 +28,22 @@ static ALLOCATOR: Counting = Counting;
 #[derive(Default)]
 struct Row {
     figures: [Vec<f64>; 8],
+}
+
+/// Measures one structure with keys, asked for in an order.
+type Measure = fn(&Log, &[Vec<u8>], &[u32], &mut Row);
+
+/// All that are compared.
+const SUBJECTS: [(&str, Measure); 5] = [
+    of::<Index>(),
+    of::<Holding<ArtMap<Vec<u8>, u64>>>(),
+    of::<Holding<RwLock<BTreeMap<Vec<u8>, u64>>>>(),
+    of::<Holding<SkipMap<Vec<u8>, u64>>>(),
+    of::<Holding<RwLock<hashbrown::HashMap<Vec<u8>, u64>>>>(),
+];
+
+const fn of<S: Subject>() -> (&'static str, Measure) {
+    (S::NAME, measure::<S>)
 }
 
 const HEADINGS: [&str; 8] =
@@ -40,9 +57,6 @@ fn rate(n: usize, work: impl FnOnce() -> usize) -> f64 {
 }
 
 fn measure<S: Subject>(log: &Log, keys: &[Vec<u8>], order: &[u32], row: &mut Row) {
-    if std::env::var("BIOMBO_INDEX_ONLY").is_ok_and(|only| only != S::NAME) {
-        return;
-    }
     // The last tenth comes and goes under the readers.
     let n = keys.len() / 10 * 9;
     let before = ALLOCATED_BYTES.load(Ordering::Relaxed);
@@ -107,21 +121,14 @@ fn table(title: &str, keys: &[Vec<u8>], rounds: usize) {
     let log = Log::new(keys);
     let mut order: Vec<u32> = (0..(keys.len() / 10 * 9) as u32).collect();
     shuffle(&mut order, &mut 7);
-    let mut rows: [Row; 4] = Default::default();
+    let only = std::env::var("BIOMBO_INDEX_ONLY").ok();
+    let subjects = SUBJECTS.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name));
+    let mut rows: Vec<_> = subjects.map(|(name, measure)| (name, measure, Row::default())).collect();
     for _ in 0..rounds {
-        measure::<Index>(&log, keys, &order, &mut rows[0]);
-        measure::<RwLock<BTreeMap<Vec<u8>, u64>>>(&log, keys, &order, &mut rows[1]);
-        measure::<RwLock<hashbrown::HashMap<Vec<u8>, u64>>>(&log, keys, &order, &mut rows[2]);
-        measure::<SkipMap<Vec<u8>, u64>>(&log, keys, &order, &mut rows[3]);
+        rows.iter_mut().for_each(|(_, measure, row)| measure(&log, keys, &order, row));
     }
     println!("{:18} {}", "", HEADINGS.map(|heading| format!("{heading:>15}")).join(""));
-    let names = [
-        Index::NAME,
-        <RwLock<BTreeMap<Vec<u8>, u64>>>::NAME,
-        <RwLock<hashbrown::HashMap<Vec<u8>, u64>>>::NAME,
-        <SkipMap<Vec<u8>, u64>>::NAME,
-    ];
-    for (name, row) in names.iter().zip(&mut rows) {
+    for (name, _, row) in &mut rows {
         let figures = row.figures.each_mut().map(|f| median(f).map_or("-".into(), |f| format!("{f:.2}")));
         println!("{name:18} {}", figures.map(|figure| format!("{figure:>15}")).join(""));
     }

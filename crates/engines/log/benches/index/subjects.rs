@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use artmap::ArtMap;
 use biombo_base::Result;
 use biombo_log::index::{Index, Keys, Leaf};
 use crossbeam_skiplist::SkipMap;
@@ -128,94 +129,131 @@ impl Subject for Index {
     }
 }
 
-impl Subject for RwLock<BTreeMap<Vec<u8>, u64>> {
-    const NAME: &'static str = "BTreeMap, lock";
+/// A map that holds its keys and is changed through a shared reference.
+pub trait Map: Default + Sync {
+    const NAME: &'static str;
+    fn put(&self, key: &[u8], value: u64);
+    fn take(&self, key: &[u8]);
+    fn has(&self, key: &[u8]) -> bool;
+    /// The values in the order of their keys; None: there is no order.
+    fn values(&self) -> Option<usize>;
+}
+
+/// A map as a subject.
+pub struct Holding<M>(M);
+
+impl<M: Map> Subject for Holding<M> {
+    const NAME: &'static str = M::NAME;
 
     fn new(_: &[Vec<u8>]) -> Self {
-        RwLock::default()
+        Self(M::default())
     }
 
     fn insert(&mut self, _: &Log, keys: &[Vec<u8>], range: std::ops::Range<usize>) {
-        let mut map = self.write().expect("no panic");
-        range.for_each(|i| _ = map.insert(keys[i].clone(), i as u64));
+        range.for_each(|i| self.0.put(&keys[i], i as u64));
     }
 
     fn churn(&self, _: &Log, keys: &[Vec<u8>], range: std::ops::Range<usize>, stop: &AtomicBool) -> usize {
         let mut done = 0;
         while !stop.load(Ordering::Relaxed) {
-            range.clone().for_each(|i| _ = self.write().expect("no panic").insert(keys[i].clone(), i as u64));
-            range.clone().for_each(|i| _ = self.write().expect("no panic").remove(&keys[i]));
+            range.clone().for_each(|i| self.0.put(&keys[i], i as u64));
+            range.clone().for_each(|i| self.0.take(&keys[i]));
             done += 2 * range.len();
         }
         done
     }
 
+    #[inline]
     fn get(&self, _: &Log, key: &[u8]) -> bool {
-        self.read().expect("no panic").get(key).is_some()
+        self.0.has(key)
     }
 
     fn scan(&self, _: &Log) -> Option<usize> {
-        Some(self.read().expect("no panic").values().filter(|value| **black_box(value) != u64::MAX).count())
+        self.0.values()
     }
 }
 
-impl Subject for SkipMap<Vec<u8>, u64> {
+/// The values counted, none left unread.
+fn count<'a>(values: impl Iterator<Item = &'a u64>) -> Option<usize> {
+    Some(values.filter(|value| **black_box(value) != u64::MAX).count())
+}
+
+impl Map for RwLock<BTreeMap<Vec<u8>, u64>> {
+    const NAME: &'static str = "BTreeMap, lock";
+
+    fn put(&self, key: &[u8], value: u64) {
+        self.write().expect("no panic").insert(key.to_vec(), value);
+    }
+
+    fn take(&self, key: &[u8]) {
+        self.write().expect("no panic").remove(key);
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        self.read().expect("no panic").get(key).is_some()
+    }
+
+    fn values(&self) -> Option<usize> {
+        count(self.read().expect("no panic").values())
+    }
+}
+
+impl Map for RwLock<hashbrown::HashMap<Vec<u8>, u64>> {
+    const NAME: &'static str = "hashbrown, lock";
+
+    fn put(&self, key: &[u8], value: u64) {
+        self.write().expect("no panic").insert(key.to_vec(), value);
+    }
+
+    fn take(&self, key: &[u8]) {
+        self.write().expect("no panic").remove(key);
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        self.read().expect("no panic").get(key).is_some()
+    }
+
+    fn values(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl Map for SkipMap<Vec<u8>, u64> {
     const NAME: &'static str = "crossbeam SkipMap";
 
-    fn new(_: &[Vec<u8>]) -> Self {
-        SkipMap::new()
+    fn put(&self, key: &[u8], value: u64) {
+        self.insert(key.to_vec(), value);
     }
 
-    fn insert(&mut self, _: &Log, keys: &[Vec<u8>], range: std::ops::Range<usize>) {
-        range.for_each(|i| drop(SkipMap::insert(self, keys[i].clone(), i as u64)));
+    fn take(&self, key: &[u8]) {
+        self.remove(key);
     }
 
-    fn churn(&self, _: &Log, keys: &[Vec<u8>], range: std::ops::Range<usize>, stop: &AtomicBool) -> usize {
-        let mut done = 0;
-        while !stop.load(Ordering::Relaxed) {
-            range.clone().for_each(|i| drop(SkipMap::insert(self, keys[i].clone(), i as u64)));
-            range.clone().for_each(|i| drop(self.remove(&keys[i])));
-            done += 2 * range.len();
-        }
-        done
+    fn has(&self, key: &[u8]) -> bool {
+        self.get(key).is_some()
     }
 
-    fn get(&self, _: &Log, key: &[u8]) -> bool {
-        SkipMap::get(self, key).is_some()
-    }
-
-    fn scan(&self, _: &Log) -> Option<usize> {
+    fn values(&self) -> Option<usize> {
         Some(self.iter().filter(|entry| *black_box(entry.value()) != u64::MAX).count())
     }
 }
 
-impl Subject for RwLock<hashbrown::HashMap<Vec<u8>, u64>> {
-    const NAME: &'static str = "hashbrown, lock";
+impl Map for ArtMap<Vec<u8>, u64> {
+    const NAME: &'static str = "artmap";
 
-    fn new(_: &[Vec<u8>]) -> Self {
-        RwLock::default()
+    fn put(&self, key: &[u8], value: u64) {
+        self.insert(key.to_vec(), value);
     }
 
-    fn insert(&mut self, _: &Log, keys: &[Vec<u8>], range: std::ops::Range<usize>) {
-        let mut map = self.write().expect("no panic");
-        range.for_each(|i| _ = map.insert(keys[i].clone(), i as u64));
+    fn take(&self, key: &[u8]) {
+        self.remove_by_slice(key);
     }
 
-    fn churn(&self, _: &Log, keys: &[Vec<u8>], range: std::ops::Range<usize>, stop: &AtomicBool) -> usize {
-        let mut done = 0;
-        while !stop.load(Ordering::Relaxed) {
-            range.clone().for_each(|i| _ = self.write().expect("no panic").insert(keys[i].clone(), i as u64));
-            range.clone().for_each(|i| _ = self.write().expect("no panic").remove(&keys[i]));
-            done += 2 * range.len();
-        }
-        done
+    fn has(&self, key: &[u8]) -> bool {
+        self.get_by_slice(key).is_some()
     }
 
-    fn get(&self, _: &Log, key: &[u8]) -> bool {
-        self.read().expect("no panic").get(key).is_some()
-    }
-
-    fn scan(&self, _: &Log) -> Option<usize> {
-        None
+    fn values(&self) -> Option<usize> {
+        Some(self.iter().filter(|entry| *black_box(entry.value()) != u64::MAX).count())
     }
 }
