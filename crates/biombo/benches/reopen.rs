@@ -60,9 +60,7 @@ fn read(store: &Store, record: u64) {
 }
 
 fn is_loaded(store: &Store) -> bool {
-    let stats = store.stats().expect("figures");
-    let mut options = stats.instances.iter().flat_map(|instance| &instance.options);
-    options.all(|(name, value)| name != "index_loaded" || value == "true")
+    store.stats().expect("figures").index().is_none_or(|index| index.is_loaded)
 }
 
 fn reopen(engine: &str, partitions: u32, dir: &Path, records: u64) {
@@ -76,10 +74,10 @@ fn reopen(engine: &str, partitions: u32, dir: &Path, records: u64) {
         std::thread::sleep(Duration::from_millis(1));
     }
     let all = begin.elapsed();
-    let stats = store.stats().expect("figures");
-    let mut options = stats.instances.iter().flat_map(|instance| &instance.options);
-    let from = options.find(|(name, _)| name == "opened_from");
-    let from = from.map_or_else(String::new, |(_, from)| format!("   from {from}"));
+    let from = store.stats().expect("figures").index().map_or_else(String::new, |index| {
+        let keys = index.opened_from_checkpoint.unwrap_or(0);
+        format!("   from a checkpoint of {keys} keys and {} records", index.opened_from_log)
+    });
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     println!(
         "{engine:8} {partitions:2}   open {:8.1} ms   first read {:8.1} ms   loaded, {READS} read {:8.1} ms{from}",

@@ -29,8 +29,8 @@ use std::path::Path;
 
 pub use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use biombo_engine::{
-    Batch, Capabilities, Compaction, Cursor, Damage, Durability, Engine, EngineKind, Error, ErrorKind, Loss, Op,
-    OpenOptions, Registry, Repaired, Result, Stats, Value, memory,
+    Batch, Capabilities, Compaction, Cursor, Damage, Durability, Engine, EngineKind, Error, ErrorKind, IndexFigures,
+    Loss, Op, OpenOptions, Registry, Repaired, Result, Segments, Stats, Value, memory,
 };
 pub use biombo_store::{
     Epoch, Options, PARTITIONS_MAX, PartitionId, Partitioning, Placement, PlacementKind, Range, SLOTS, Scan, Snapshot,

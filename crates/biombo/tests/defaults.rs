@@ -24,7 +24,7 @@ fn nobody_gets_a_store_that_forgets_without_asking_for_it() {
     let path = dir.path().join("s");
     let mut registry = Registry::new();
     registry.add(memory::kind());
-    let refused = Options::new().open(&path, &registry).err().expect("no engine keeps data");
+    let Err(refused) = Options::new().open(&path, &registry) else { panic!("a store over nothing that keeps data") };
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     assert!(refused.to_string().contains("memory") && refused.to_string().contains("log"), "{refused}");
     assert!(!path.exists(), "a refused creation left something behind");

@@ -94,6 +94,8 @@ fn a_sweep_of_db_bench_gives_a_table_a_report_and_a_line_for_each_run() {
             Some("fillrandom") => assert_eq!(kinds, ["insert"]),
             _ => assert_eq!(kinds, ["read", "update"]),
         }
+        let untold = record["compaction"].as_object().expect("figures of compaction");
+        assert!(untold.values().all(serde_json::Value::is_null), "neither of these engines tells: {untold:?}");
         for way in ["engine", "process", "device"] {
             assert!(record["waf_by"].get(way).is_some(), "no {way} in {record}");
         }

@@ -347,6 +347,27 @@ fn stat_and_engines_say_what_people_ask_for() {
     ] {
         assert!(stat.text().contains(word), "stat says nothing of {word}:\n{}", stat.text());
     }
+    // What was overwritten is dead until it is cleaned, and opening took up every record of the log.
+    let lines: String = (0..1000).map(|i| format!("key{:03}\t{}\n", i % 250, "v".repeat(100))).collect();
+    biombo_with(words("load DIR/t - --durability os", dir.path()), lines.as_bytes()).ok();
+    let stat = run("stat DIR/t --json", dir.path()).ok().json();
+    let figure = |name: &str| stat[name].as_u64().unwrap_or_else(|| panic!("no {name} in {stat}"));
+    assert_eq!((figure("segments"), figure("keys"), figure("logical_bytes")), (1, 250, 250 * 106));
+    assert!(figure("segment_live_bytes") > 250 * 106, "{stat}");
+    assert!(figure("segment_dead_bytes") > 2 * figure("segment_live_bytes"), "{stat}");
+    assert_eq!(figure("segment_data_bytes"), figure("segment_live_bytes") + figure("segment_dead_bytes"));
+    assert!(stat["segment_amplification"].as_f64().is_some_and(|ratio| (3.5..=5.0).contains(&ratio)), "{stat}");
+    let index = &stat["index"];
+    assert_eq!((&index["opened_from_checkpoint"], &index["opened_from_log"]), (&serde_json::Value::Null, &1000.into()));
+    assert!(index["bytes_per_key"].as_f64().is_some_and(|bytes| bytes > 8.0), "{stat}");
+    assert!(index["opened_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0 && seconds < 10.0), "{stat}");
+    assert_eq!((&index["is_loaded"], &stat["compaction"]["count"]), (&true.into(), &0.into()));
+    let other = biombo_with(words("load DIR/u - --engine lmdb --json", dir.path()), FRUIT).ok().json();
+    assert_eq!(other["engine"], "lmdb");
+    let stat = run("stat DIR/u --json", dir.path()).ok().json();
+    for name in ["segments", "segment_amplification", "index", "compaction"] {
+        assert!(stat[name].is_null(), "lmdb has no {name}: {stat}");
+    }
     let listed = biombo(["engines"]).ok();
     for kind in biombo::registry().iter() {
         assert!(listed.text().contains(kind.name), "{} is not listed", kind.name);

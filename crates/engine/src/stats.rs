@@ -19,6 +19,10 @@ pub struct Stats {
     pub cache_hits_misses: Option<(u64, u64)>,
     /// Work in the background since it was opened.
     pub compaction: Option<Compaction>,
+    /// The segments of an engine whose data is a log.
+    pub segments: Option<Segments>,
+    /// The index of an engine that keeps one of all keys in memory.
+    pub index: Option<IndexFigures>,
     /// Every option that the instance was opened with, name and value, for the report.
     pub options: Vec<(String, String)>,
 }
@@ -35,6 +39,70 @@ pub struct Compaction {
     pub latency_ns_p50: Option<u64>,
     /// Bytes that they wrote.
     pub bytes: u64,
+}
+
+/// The segments of a log that is the data.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Segments {
+    /// How many files.
+    pub count: u64,
+    /// Bytes of records in them.
+    pub data_bytes: u64,
+    /// Of those, what is live: that the keys or live snapshots lead to, and deletions that are still needed.
+    pub live_bytes: u64,
+}
+
+impl Segments {
+    /// Bytes of records by bytes of those that are live: what cleaning keeps within a bound. `None` without live ones.
+    pub fn amplification(&self) -> Option<f64> {
+        (self.live_bytes > 0).then(|| self.data_bytes as f64 / self.live_bytes as f64)
+    }
+
+    /// Of several instances together.
+    pub fn together(instances: impl IntoIterator<Item = Self>) -> Self {
+        instances.into_iter().fold(Self::default(), |sum, one| Self {
+            count: sum.count + one.count,
+            data_bytes: sum.data_bytes + one.data_bytes,
+            live_bytes: sum.live_bytes + one.live_bytes,
+        })
+    }
+}
+
+/// An index of all keys in memory, and how it came there.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct IndexFigures {
+    /// Bytes of memory that it takes. Keys that are only named by their place in the data take none.
+    pub memory_bytes: u64,
+    /// Checkpoints of it that were written since the instance was opened.
+    pub checkpoints: u64,
+    /// What a checkpoint takes on disk, in bytes; 0 where there is none.
+    pub checkpoint_bytes: u64,
+    /// How long opening took until the first read could be answered, in seconds.
+    pub opened_seconds: f64,
+    /// Keys that opening had from a checkpoint; `None`: it used none.
+    pub opened_from_checkpoint: Option<u64>,
+    /// Records that opening took up from the log, one by one.
+    pub opened_from_log: u64,
+    /// Whether all of it is in memory by now; a checkpoint is searched where it lies until then.
+    pub is_loaded: bool,
+}
+
+impl IndexFigures {
+    /// Of several instances, which are opened side by side: the slowest opening counts. `None`: of none.
+    pub fn together(instances: impl IntoIterator<Item = Self>) -> Option<Self> {
+        instances.into_iter().reduce(|sum, one| Self {
+            memory_bytes: sum.memory_bytes + one.memory_bytes,
+            checkpoints: sum.checkpoints + one.checkpoints,
+            checkpoint_bytes: sum.checkpoint_bytes + one.checkpoint_bytes,
+            opened_seconds: sum.opened_seconds.max(one.opened_seconds),
+            opened_from_checkpoint: match (sum.opened_from_checkpoint, one.opened_from_checkpoint) {
+                (None, only) | (only, None) => only,
+                (Some(a), Some(b)) => Some(a + b),
+            },
+            opened_from_log: sum.opened_from_log + one.opened_from_log,
+            is_loaded: sum.is_loaded && one.is_loaded,
+        })
+    }
 }
 
 impl Compaction {

@@ -164,22 +164,34 @@ pub struct Moves {
     pub bytes: u64,
 }
 
-/// Compactions, checkpoints and cleanings.
+/// Compactions, checkpoints and cleanings; `null` throughout for an engine that has or tells none: it is not the same as 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CompactionFigures {
     /// How many.
-    pub count: u64,
+    pub count: Option<u64>,
     /// Their time together.
-    pub seconds: f64,
+    pub seconds: Option<f64>,
     /// The median time of one, where the engine says it.
     pub latency_ns_p50: Option<u64>,
     /// Bytes that they wrote.
-    pub bytes: u64,
+    pub bytes: Option<u64>,
 }
 
-impl From<Compaction> for CompactionFigures {
-    fn from(Compaction { count, seconds, latency_ns_p50, bytes }: Compaction) -> Self {
-        Self { count, seconds, latency_ns_p50, bytes }
+impl CompactionFigures {
+    /// Whether the engine tells of any.
+    pub fn is_any(&self) -> bool {
+        self.count.is_some_and(|count| count > 0)
+    }
+}
+
+impl From<Option<Compaction>> for CompactionFigures {
+    fn from(told: Option<Compaction>) -> Self {
+        told.map_or_else(Self::default, |Compaction { count, seconds, latency_ns_p50, bytes }| Self {
+            count: Some(count),
+            seconds: Some(seconds),
+            latency_ns_p50,
+            bytes: Some(bytes),
+        })
     }
 }
 

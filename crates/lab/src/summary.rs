@@ -185,6 +185,8 @@ fn row(name: String, records: Vec<Record>) -> Option<Row> {
     let first = records.first()?;
     let known =
         |figure: &dyn Fn(&Record) -> Option<f64>| Spread::of(records.iter().filter_map(figure)).map(|s| s.median);
+    let whole =
+        |figure: &dyn Fn(&Record) -> Option<u64>| known(&|record| figure(record).map(|n| n as f64)).map(|n| n as u64);
     let median = |figure: &dyn Fn(&Record) -> f64| known(&|record| Some(figure(record))).unwrap_or(0.0);
     let latency = first
         .latency_ns
@@ -222,10 +224,10 @@ fn row(name: String, records: Vec<Record>) -> Option<Row> {
             device: known(&|r| r.waf_by.device),
         },
         compaction: CompactionFigures {
-            count: median(&|r| r.compaction.count as f64) as u64,
-            seconds: median(&|r| r.compaction.seconds),
-            latency_ns_p50: known(&|r| r.compaction.latency_ns_p50.map(|ns| ns as f64)).map(|ns| ns as u64),
-            bytes: median(&|r| r.compaction.bytes as f64) as u64,
+            count: whole(&|r| r.compaction.count),
+            seconds: known(&|r| r.compaction.seconds),
+            latency_ns_p50: whole(&|r| r.compaction.latency_ns_p50),
+            bytes: whole(&|r| r.compaction.bytes),
         },
         disk_bytes: median(&|r| r.disk_bytes as f64),
         rss_bytes: median(&|r| r.rss_bytes_max as f64),
@@ -307,13 +309,19 @@ mod tests {
             .enumerate()
             .map(|(i, latency_ns_p50)| {
                 let mut record = record("lmdb", "none", i as u32, 1.0);
-                record.compaction = CompactionFigures { count: 4, seconds: 1.0, latency_ns_p50, bytes: 9 };
+                record.compaction =
+                    CompactionFigures { count: Some(4), seconds: Some(1.0), latency_ns_p50, bytes: Some(9) };
                 record.waf_by.device = latency_ns_p50.map(|ns| ns as f64);
                 record
             })
             .collect();
         let row = &tables(&records)[0].rows[0];
-        assert_eq!(row.compaction, CompactionFigures { count: 4, seconds: 1.0, latency_ns_p50: Some(20), bytes: 9 });
+        assert_eq!(
+            (row.compaction.count, row.compaction.seconds, row.compaction.latency_ns_p50, row.compaction.bytes),
+            (Some(4), Some(1.0), Some(20), Some(9))
+        );
+        let silent = record("lmdb", "none", 1, 1.0);
+        assert_eq!(tables(&[silent])[0].rows[0].compaction.count, None, "what is not told is not 0");
         assert_eq!((row.waf_by.device, row.waf_by.engine), (Some(20.0), Some(1.5)));
     }
 }

@@ -40,8 +40,8 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
     )?;
     let ratios = table.rows.iter().any(|row| row.ratio.is_some());
     let mut header = vec!["engine", "ops/s", "min..max", "operation", "p50", "p99", "p99.9", "WAF", "disk", "memory"];
-    if table.rows.iter().any(|row| row.compaction.count > 0) {
-        header.extend(["compactions", "their p50"]);
+    if table.rows.iter().any(|row| row.compaction.is_any()) {
+        header.extend(["compactions", "their time", "their p50", "they wrote"]);
     }
     if ratios {
         header.push("x direct");
@@ -75,6 +75,11 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
+/// A figure, or the dash of what no engine tells.
+fn told(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
 /// One line for each kind of operation; what belongs to the whole run stands on the first.
 fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
     let mut kinds: Vec<(&str, Option<&Latency>)> =
@@ -98,13 +103,13 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
                     "p50" => at(|l| l.p50),
                     "p99" => at(|l| l.p99),
                     "p99.9" => at(|l| l.p999),
-                    "WAF" => first(row.waf.map_or("-".to_owned(), |waf| format!("{waf:.2}"))),
+                    "WAF" => first(told(row.waf.map(|waf| format!("{waf:.2}")))),
                     "disk" => first(bytes(row.disk_bytes)),
                     "memory" => first(bytes(row.rss_bytes)),
-                    "compactions" => first(count(row.compaction.count as f64)),
-                    "their p50" => {
-                        first(row.compaction.latency_ns_p50.map_or("-".to_owned(), |ns| duration_ns(ns as f64)))
-                    }
+                    "compactions" => first(told(row.compaction.count.map(|n| count(n as f64)))),
+                    "their time" => first(told(row.compaction.seconds.map(|seconds| duration_ns(seconds * 1e9)))),
+                    "their p50" => first(told(row.compaction.latency_ns_p50.map(|ns| duration_ns(ns as f64)))),
+                    "they wrote" => first(told(row.compaction.bytes.map(|n| bytes(n as f64)))),
                     "x direct" => first(row.ratio.as_ref().map_or(String::new(), ratio)),
                     _ => first(row.errors.to_string()),
                 })
@@ -124,6 +129,7 @@ pub(crate) fn ratio(ratio: &Ratio) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::record::CompactionFigures;
     use crate::record::tests::record;
     use crate::summary::tables;
 
@@ -154,8 +160,12 @@ mod tests {
         let mut busy = record("leveldb", "none", 1, 1_000.0);
         (busy.bench, busy.workload) = ("db".into(), "fillrandom".into());
         busy.compression_ratio = 0.5;
-        busy.compaction.count = 12;
-        busy.compaction.latency_ns_p50 = Some(7_500_000);
+        busy.compaction = CompactionFigures {
+            count: Some(12),
+            seconds: Some(1.25),
+            latency_ns_p50: Some(7_500_000),
+            bytes: Some(3_400_000),
+        };
         let mut quiet = busy.clone();
         (quiet.engine, quiet.compaction) = ("lmdb".into(), Default::default());
         let mut text = Vec::new();
@@ -165,9 +175,16 @@ mod tests {
             "db_bench fillrandom, 2 threads",
             "16 + 1000 bytes (a compressor leaves 50 % of a value)",
             "compactions",
+            "their time",
+            "they wrote",
+            "  12  ",
+            "1.25 s",
             "7.50 ms",
+            "3.40 MB",
         ] {
             assert!(text.contains(expected), "`{expected}` is missing in\n{text}");
         }
+        let quiet = text.lines().find(|line| line.contains("lmdb")).unwrap();
+        assert_eq!(quiet.split_whitespace().filter(|cell| *cell == "-").count(), 4, "what is not told: {quiet}");
     }
 }

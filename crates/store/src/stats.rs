@@ -1,6 +1,6 @@
 //! What a store says of itself, and whether all of it can be read.
 
-use biombo_engine::{Damage, Result, Stats};
+use biombo_engine::{Compaction, Damage, IndexFigures, Result, Segments, Stats};
 
 use crate::options::{Partitioning, PlacementKind};
 use crate::placement::Epoch;
@@ -47,6 +47,26 @@ impl StoreStats {
     pub fn waf(&self) -> Option<f64> {
         let written = self.engine_write_bytes?;
         (self.logical_write_bytes > 0).then(|| written as f64 / self.logical_write_bytes as f64)
+    }
+
+    /// The instances' work in the background together, where they tell it.
+    pub fn compaction(&self) -> Option<Compaction> {
+        self.all(|stats| stats.compaction.as_ref()).map(Compaction::together)
+    }
+
+    /// The instances' segments together, where they have some.
+    pub fn segments(&self) -> Option<Segments> {
+        self.all(|stats| stats.segments).map(Segments::together)
+    }
+
+    /// The instances' indexes together, where they keep one of all keys in memory.
+    pub fn index(&self) -> Option<IndexFigures> {
+        self.all(|stats| stats.index).and_then(IndexFigures::together)
+    }
+
+    /// A figure of every instance; `None` when one does not tell it.
+    fn all<'a, T>(&'a self, of: impl Fn(&'a Stats) -> Option<T>) -> Option<Vec<T>> {
+        self.instances.iter().map(of).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! `biombo stat`: a store's figures.
 
-use biombo::{Compaction, Range, StoreStats};
+use biombo::{Range, StoreStats};
 use biombo_lab::record::CompactionFigures;
 use clap::Args;
 use serde::Serialize;
@@ -11,11 +11,14 @@ use crate::out::Out;
 use crate::size::{show_bytes, show_count};
 use crate::store_args;
 
-/// Print a store's figures: engine, partitions, placement, keys, bytes, write amplification, caches
+/// Print a store's figures: engine, partitions, placement, keys, bytes, write amplification, caches, segments, index, recovery
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Counters (writes, cache hits, compactions) begin when a process opens the store: here they show what opening it cost. The figures
-of a running load stand in `biombo bench`. `unknown`: the engine does not say.
+Counters (writes, cache hits, compactions, cleaning) begin when a process opens the store: here they show what opening it cost.
+The figures of a running load stand in `biombo bench`. `unknown`: the engine does not say.
+
+Of the engine log: segments with what is live in them and what is dead (cleaning keeps the sum within --space-amplification
+times what is live, some segments aside), the memory of the index, and what opening used and how long it took.
 
 Examples:
   biombo stat fruit
@@ -58,6 +61,12 @@ struct Figures {
     waf: Option<f64>,
     /// Segments of the log engine; other engines have none.
     segments: Option<u64>,
+    segment_data_bytes: Option<u64>,
+    segment_live_bytes: Option<u64>,
+    segment_dead_bytes: Option<u64>,
+    /// Bytes of records by those of live ones: what cleaning keeps within the bound.
+    segment_amplification: Option<f64>,
+    index: Option<IndexLine>,
     cache_bytes: Option<u64>,
     cache_hits: Option<u64>,
     cache_misses: Option<u64>,
@@ -65,6 +74,19 @@ struct Figures {
     intent_bytes: u64,
     instances: Vec<InstanceFigures>,
     options: Vec<(String, String)>,
+}
+
+/// An index in memory, and how it came there.
+#[derive(Serialize)]
+struct IndexLine {
+    memory_bytes: u64,
+    bytes_per_key: Option<f64>,
+    checkpoints: u64,
+    checkpoint_bytes: u64,
+    opened_seconds: f64,
+    opened_from_checkpoint: Option<u64>,
+    opened_from_log: u64,
+    is_loaded: bool,
 }
 
 #[derive(Serialize)]
@@ -106,7 +128,7 @@ impl Figures {
     fn new(stats: &StoreStats, args: &StatArgs) -> Self {
         let hits_misses =
             stats.instances.iter().filter_map(|i| i.cache_hits_misses).reduce(|a, b| (a.0 + b.0, a.1 + b.1));
-        let compactions = || stats.instances.iter().filter_map(|i| i.compaction.as_ref());
+        let segments = stats.segments();
         let version = biombo::registry().get(&stats.engine).map(|kind| (kind.version)()).unwrap_or_default();
         let units = |index: usize| stats.units_by_partition.get(index).copied().unwrap_or(0);
         Self {
@@ -125,11 +147,25 @@ impl Figures {
             logical_write_bytes: stats.logical_write_bytes,
             engine_write_bytes: stats.engine_write_bytes,
             waf: stats.waf(),
-            segments: None,
+            segments: segments.map(|s| s.count),
+            segment_data_bytes: segments.map(|s| s.data_bytes),
+            segment_live_bytes: segments.map(|s| s.live_bytes),
+            segment_dead_bytes: segments.map(|s| s.data_bytes.saturating_sub(s.live_bytes)),
+            segment_amplification: segments.and_then(|s| s.amplification()),
+            index: stats.index().map(|index| IndexLine {
+                memory_bytes: index.memory_bytes,
+                bytes_per_key: stats.keys.filter(|keys| *keys > 0).map(|keys| index.memory_bytes as f64 / keys as f64),
+                checkpoints: index.checkpoints,
+                checkpoint_bytes: index.checkpoint_bytes,
+                opened_seconds: index.opened_seconds,
+                opened_from_checkpoint: index.opened_from_checkpoint,
+                opened_from_log: index.opened_from_log,
+                is_loaded: index.is_loaded,
+            }),
             cache_bytes: stats.instances.iter().map(|i| i.cache_bytes).sum(),
             cache_hits: hits_misses.map(|(hits, _)| hits),
             cache_misses: hits_misses.map(|(_, misses)| misses),
-            compaction: compactions().next().map(|_| Compaction::together(compactions()).into()),
+            compaction: stats.compaction().map(|told| Some(told).into()),
             intent_bytes: stats.intent_bytes,
             instances: stats
                 .instances
@@ -176,7 +212,49 @@ impl Figures {
                 None => "none: nothing was written since the store was opened".to_owned(),
             },
         )?;
-        line("segments", self.segments.map_or_else(|| format!("none: {} keeps none", self.engine), show_count))?;
+        match (self.segments, self.segment_data_bytes, self.segment_live_bytes, self.segment_dead_bytes) {
+            (Some(count), Some(data), Some(live), Some(dead)) => line(
+                "segments",
+                format!(
+                    "{}: {} of records, {} live and {} dead{}",
+                    show_count(count),
+                    show_bytes(data),
+                    show_bytes(live),
+                    show_bytes(dead),
+                    self.segment_amplification
+                        .map_or(String::new(), |ratio| format!(", {ratio:.2} times what is live"))
+                ),
+            )?,
+            _ => line("segments", format!("none: {} keeps none", self.engine))?,
+        }
+        if let Some(index) = &self.index {
+            line(
+                "index",
+                format!(
+                    "{} in memory{}{}",
+                    show_bytes(index.memory_bytes),
+                    index.bytes_per_key.map_or(String::new(), |bytes| format!(", {bytes:.1} B a key")),
+                    if index.is_loaded { "" } else { ", the rest is searched in the checkpoint and loads" }
+                ),
+            )?;
+            line(
+                "opened",
+                format!(
+                    "in {:.1} ms: {}, and {} records of the log",
+                    index.opened_seconds * 1e3,
+                    match index.opened_from_checkpoint {
+                        Some(keys) => format!("a checkpoint of {} keys", show_count(keys)),
+                        None => "without a checkpoint".to_owned(),
+                    },
+                    show_count(index.opened_from_log)
+                ),
+            )?;
+            let size = match index.checkpoint_bytes {
+                0 => "none on disk".to_owned(),
+                bytes => format!("{} on disk", show_bytes(bytes)),
+            };
+            line("checkpoints", format!("{size}, {} written since", show_count(index.checkpoints)))?;
+        }
         let hits = match (self.cache_hits, self.cache_misses) {
             (Some(hits), Some(misses)) => format!(", {} hits, {} misses", show_count(hits), show_count(misses)),
             _ => String::new(),
@@ -190,12 +268,12 @@ impl Figures {
         )?;
         if let Some(compaction) = &self.compaction {
             line(
-                "compactions",
+                if self.segments.is_some() { "cleaning" } else { "compactions" },
                 format!(
-                    "{}, {:.2} s, {}",
-                    show_count(compaction.count),
-                    compaction.seconds,
-                    show_bytes(compaction.bytes)
+                    "{} since, {:.2} s, {} written",
+                    show_count(compaction.count.unwrap_or(0)),
+                    compaction.seconds.unwrap_or(0.0),
+                    show_bytes(compaction.bytes.unwrap_or(0))
                 ),
             )?;
         }

@@ -33,6 +33,7 @@ use crate::clean::{Cleaner, Cleaning};
 use crate::index::{Index, Keys, Leaf};
 use crate::keys::Lister;
 use crate::record::Record;
+use crate::recover::Used;
 use crate::versions::{Live, Versions};
 
 /// One open instance: what its threads share, and the threads.
@@ -46,6 +47,8 @@ pub struct LogEngine {
     pub(crate) io: Arc<dyn Io>,
     pub(crate) capabilities: Capabilities,
     pub(crate) options: Vec<(String, String)>,
+    /// What opening used and how long it took, in seconds.
+    pub(crate) opened: (Used, f64),
     pub(crate) dir: PathBuf,
     /// See `checkpoint`.
     pub(crate) checkpoint_records: u64,

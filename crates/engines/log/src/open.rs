@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
+use biombo_base::clock::monotonic_ns;
 use biombo_base::io::{Io, RealIo};
 use biombo_base::{Error, Result};
 use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use biombo_engine::{
-    Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Op, OpenOptions, Snapshot, Stats, Value,
+    Capabilities, Cursor, Damage, Durability, Engine, EngineKind, IndexFigures, Op, OpenOptions, Snapshot, Stats, Value,
 };
 
 use crate::checkpoint::{Checkpointing, remove_older};
@@ -81,10 +82,11 @@ pub fn open_with(
     threads: bool,
 ) -> Result<Arc<LogEngine>> {
     own.check()?;
+    let begun_ns = monotonic_ns();
     check_home(&*io, &options.dir, LOG_DIR)?;
     let log_options = own.log.clone();
     let log_dir = options.dir.join(LOG_DIR);
-    let Opened { log, reader, index, accounts, seq, standing } =
+    let Opened { log, reader, index, accounts, seq, standing, used } =
         open_log(&io, &options.dir, &log_dir, log_options.clone())?;
     // What is left over counts for nothing, so it does no harm to leave it there.
     let _ = remove_older(&*io, &options.dir, standing.number);
@@ -145,6 +147,7 @@ pub fn open_with(
         me: me.clone(),
         io,
         capabilities: capabilities(),
+        opened: (used, (monotonic_ns() - begun_ns) as f64 / 1e9),
         options: described.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         dir: options.dir.clone(),
         checkpoint_records: records,
@@ -217,19 +220,25 @@ impl Engine for LogEngine {
         let cleaned = self.lock_cleaner().figures();
         let writer = self.lock_writer();
         let log = writer.log.stats();
-        let mut options = self.options.clone();
-        options.extend(self.describe_space(&writer));
-        let from = if writer.standing.gone.is_some() { "a checkpoint" } else { "the log" };
-        options.push(("index_loaded".to_owned(), self.is_loaded().to_string()));
-        options.push(("opened_from".to_owned(), from.to_owned()));
-        options.push(("checkpoints".to_owned(), writer.standing.count.to_string()));
+        let (used, opened_seconds) = self.opened;
+        let index = IndexFigures {
+            memory_bytes: self.index.memory_bytes() as u64,
+            checkpoints: writer.standing.count,
+            checkpoint_bytes: writer.standing.image_bytes,
+            opened_seconds,
+            opened_from_checkpoint: writer.standing.gone.map(|_| used.checkpoint_keys),
+            opened_from_log: used.records,
+            is_loaded: self.is_loaded(),
+        };
         Ok(Stats {
             keys: Some(self.index.len() as u64),
             logical_bytes: Some(writer.accounts.logical_bytes()),
             physical_bytes: Some(log.file_bytes + writer.standing.image_bytes),
             written_bytes: Some(log.written_bytes + cleaned.bytes + writer.standing.written_bytes),
             compaction: Some(cleaned),
-            options,
+            segments: Some(self.segments(&writer)),
+            index: Some(index),
+            options: self.options.clone(),
             ..Stats::default()
         })
     }

@@ -155,7 +155,7 @@ fn record(
         waf_by,
         load: Load { seconds: loaded.seconds, ops_per_s: per_second(loaded.records, loaded.seconds) },
         moves: Moves::default(),
-        compaction: stats.compaction.unwrap_or_default().into(),
+        compaction: stats.compaction.into(),
         host: Host::here(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         distribution: spec.task.distribution().to_owned(),

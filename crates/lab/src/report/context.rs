@@ -300,14 +300,13 @@ fn cost(row: &Row) -> Cost {
     let known = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let waf = |waf: Option<f64>| known(waf.map(|waf| format!("{waf:.2}")));
     let compaction = &row.compaction;
-    let done = (compaction.count > 0).then_some(compaction);
     Cost {
         label: row.label.clone(),
         waf: [waf(row.waf_by.process), waf(row.waf_by.engine), waf(row.waf_by.device)],
-        compactions: known(done.map(|c| count(c.count as f64))),
-        time: known(done.map(|c| duration_ns(c.seconds * 1e9))),
+        compactions: known(compaction.count.map(|n| count(n as f64))),
+        time: known(compaction.seconds.map(|seconds| duration_ns(seconds * 1e9))),
         median: known(compaction.latency_ns_p50.map(|ns| duration_ns(ns as f64))),
-        bytes: known(done.map(|c| bytes(c.bytes as f64))),
+        bytes: known(compaction.bytes.map(|n| bytes(n as f64))),
     }
 }
 

@@ -115,6 +115,22 @@ fn metrics(tables: &[&Table]) -> Vec<Metric> {
             logarithmic: false,
         });
         metrics.push(Metric {
+            title: "Compactions".into(),
+            note: "how many, cleanings and checkpoints included, where the engine tells it",
+            of: spread(|r| r.compaction.count.map(|n| n as f64)),
+            text: count,
+            tick: count,
+            logarithmic: false,
+        });
+        metrics.push(Metric {
+            title: "Time in compactions".into(),
+            note: "all of them together, load phase included",
+            of: spread(|r| r.compaction.seconds.map(|seconds| seconds * 1e9)),
+            text: duration_ns,
+            tick: duration_ns,
+            logarithmic: false,
+        });
+        metrics.push(Metric {
             title: "Median compaction".into(),
             note: "time of one, where the engine tells it; logarithmic",
             of: spread(|r| r.compaction.latency_ns_p50.map(|ns| ns as f64)),

@@ -1,7 +1,7 @@
 //! The report holds what was measured and needs nothing from anywhere.
 
 use crate::record::tests::record;
-use crate::record::{Record, parse_lines};
+use crate::record::{CompactionFigures, Record, parse_lines};
 
 fn records() -> Vec<Record> {
     (1..=7)
@@ -149,7 +149,17 @@ fn swept(workload: &str, keys: &[u32], values: &[u32]) -> Vec<Record> {
                         record.latency_ns = [("insert".to_owned(), update)].into();
                     }
                     // LMDB compacts nothing.
-                    record.compaction.latency_ns_p50 = (engine != "lmdb").then_some(1_000 * u64::from(value_bytes));
+                    record.compaction = CompactionFigures::default();
+                    if engine != "lmdb" {
+                        let one_ns = 1_000 * u64::from(value_bytes);
+                        let count = u64::from(repetition * value_bytes) / 50;
+                        record.compaction = CompactionFigures {
+                            count: Some(count),
+                            seconds: Some((count * one_ns) as f64 * 1.2e-9),
+                            latency_ns_p50: Some(one_ns),
+                            bytes: Some(count << 20),
+                        };
+                    }
                     records.push(record);
                 }
             }
@@ -166,13 +176,15 @@ fn a_sweep_is_plotted_against_what_was_swept() {
             "99th percentile of inserts",
             "99th percentile of reads",
             "Write amplification",
+            "Compactions",
+            "Time in compactions",
             "Median compaction",
         ]
         .map(|metric| ["values", "keys"].map(|of| html.contains(&format!("{metric} against the size of {of}"))))
     };
     let both = super::page(&swept("fillrandom", &[16, 32], &[256, 1_024, 4_096]), &[]).unwrap();
     look("sweep", &both);
-    assert_eq!(titles(&both), [[true; 2], [true; 2], [false; 2], [true; 2], [true; 2]]);
+    assert_eq!(titles(&both), [[true; 2], [true; 2], [false; 2], [true; 2], [true; 2], [true; 2], [true; 2]]);
     for expected in
         ["db_bench fillrandom on leveldb", "keys of 32 B", "values of 4 KiB", "a compressor leaves 50 %", "lmdb hard-8"]
     {
@@ -182,11 +194,14 @@ fn a_sweep_is_plotted_against_what_was_swept() {
     // Against values: 2 panels (keys) of 6 lines over 3 points; against keys: 3 panels of 6 lines over 2 points.
     let (lines, metrics) = (2 * 6 * 2 + 3 * 6, 3);
     let compacting = (2 * 4 * 2) + (3 * 4);
-    assert_eq!(both.matches("<line class=\"line ").count(), lines * metrics + compacting);
+    assert_eq!(both.matches("<line class=\"line ").count(), lines * metrics + 3 * compacting);
     let values_only = super::page(&swept("readrandom", &[16], &[256, 1_024]), &[]).unwrap();
-    assert_eq!(titles(&values_only), [[true, false], [false; 2], [true, false], [false; 2], [false; 2]]);
+    assert_eq!(
+        titles(&values_only),
+        [[true, false], [false; 2], [true, false], [false; 2], [false; 2], [false; 2], [false; 2]]
+    );
     let none = super::page(&swept("fillrandom", &[16], &[256]), &[]).unwrap();
-    assert_eq!(titles(&none), [[false; 2]; 5]);
+    assert_eq!(titles(&none), [[false; 2]; 7]);
     assert!(!none.contains("<details><summary>keys of"));
 }
 
@@ -194,11 +209,11 @@ fn a_sweep_is_plotted_against_what_was_swept() {
 fn compaction_and_write_amplification_stand_in_a_table_of_their_own() {
     let mut record = record("leveldb", "none", 1, 1_000.0);
     record.waf_by = crate::record::WafBy { engine: Some(3.25), process: Some(2.75), device: None };
-    record.compaction = crate::record::CompactionFigures {
-        count: 17,
-        seconds: 2.5,
+    record.compaction = CompactionFigures {
+        count: Some(17),
+        seconds: Some(2.5),
         latency_ns_p50: Some(145_000_000),
-        bytes: 12_300_000,
+        bytes: Some(12_300_000),
     };
     let html = super::page(&[record], &[]).unwrap();
     for cell in ["2.75", "3.25", "-", "17", "2.50 s", "145 ms", "12.3 MB"] {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use biombo_base::Result;
-use biombo_engine::{Compaction, Durability, Registry, Stats};
+use biombo_engine::{Durability, Registry, Stats};
 use biombo_store::{Options, Range, Scan, Store, StoreStats};
 
 use super::{Target, Walk, consume};
@@ -110,7 +110,6 @@ impl Walk for Scan {
 fn together(store: StoreStats) -> Stats {
     let sum = |of: fn(&Stats) -> Option<u64>| store.instances.iter().map(of).sum::<Option<u64>>();
     let hits_misses = store.instances.iter().map(|s| s.cache_hits_misses).collect::<Option<Vec<_>>>();
-    let compactions = store.instances.iter().map(|s| s.compaction.as_ref()).collect::<Option<Vec<_>>>();
     let mut options = vec![("instances".to_owned(), store.instances.len().to_string())];
     options.extend(store.instances.first().map(|s| s.options.clone()).unwrap_or_default());
     Stats {
@@ -122,7 +121,9 @@ fn together(store: StoreStats) -> Stats {
         cache_bytes: sum(|s| s.cache_bytes),
         cache_hits_misses: hits_misses
             .map(|all| all.into_iter().fold((0, 0), |(hits, misses), (h, m)| (hits + h, misses + m))),
-        compaction: compactions.map(Compaction::together),
+        compaction: store.compaction(),
+        segments: store.segments(),
+        index: store.index(),
         options,
     }
 }

@@ -24,6 +24,7 @@ impl LevelDb {
             cache_hits_misses: None,
             compaction: Some(work.compaction),
             options: self.settings.report(),
+            ..Stats::default()
         })
     }
 }

@@ -27,6 +27,7 @@ impl RocksDb {
                 bytes: ticker("rocksdb.compact.write.bytes").unwrap_or(0),
             }),
             options: self.settings.report(),
+            ..Stats::default()
         })
     }
 }

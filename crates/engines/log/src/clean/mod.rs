@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 use biombo_base::clock::monotonic_ns;
 use biombo_base::{ErrorKind, Result};
-use biombo_engine::Compaction;
+use biombo_engine::{Compaction, Segments};
 use biombo_journal::{Durability, Flusher, SegmentInfo, SegmentKind, SegmentNumber};
 
 use crate::engine::{Core, Writer};
@@ -274,13 +274,9 @@ impl Core {
     }
 
     /// For the report: how many segments there are, and how much of them is live.
-    pub(crate) fn describe_space(&self, writer: &Writer) -> Vec<(String, String)> {
-        let space = self.survey(writer, &HashSet::new()).space;
-        let share = space.live_bytes as f64 / space.data_bytes.max(1) as f64;
-        vec![
-            ("segments".to_owned(), writer.log.segments().len().to_string()),
-            ("live_share".to_owned(), format!("{share:.3}")),
-        ]
+    pub(crate) fn segments(&self, writer: &Writer) -> Segments {
+        let Space { data_bytes, live_bytes } = self.survey(writer, &HashSet::new()).space;
+        Segments { count: writer.log.segments().len() as u64, data_bytes, live_bytes }
     }
 }
 

@@ -41,6 +41,7 @@ use crate::index::{Index, Keys, Leaf, Writer as IndexWriter};
 use crate::keys::{Entries, Entry, NoList};
 use crate::record::{Kind, Record};
 
+use super::Used;
 use super::deleted::Deleted;
 use super::gather::Taken;
 
@@ -56,12 +57,13 @@ pub(crate) struct Recovered {
     /// That of the checkpoint.
     begun_seq: u64,
     deleted: Deleted,
+    pub used: Used,
 }
 
 impl Recovered {
     pub fn new() -> Self {
-        let (accounts, deleted) = Default::default();
-        Self { index: Index::new(), accounts, seq: 0, begun_seq: 0, deleted }
+        let (accounts, deleted, used) = Default::default();
+        Self { index: Index::new(), accounts, seq: 0, begun_seq: 0, deleted, used }
     }
 
     /// What a checkpoint says, but of the segments that are `gone`.
@@ -72,7 +74,9 @@ impl Recovered {
         }
         let seq = checkpoint.seq;
         let deleted = Deleted::default();
-        Self { index: checkpoint.into_index(), accounts, seq, begun_seq: seq, deleted }
+        let index = checkpoint.into_index();
+        let used = Used { checkpoint_keys: index.len() as u64, records: 0 };
+        Self { index, accounts, seq, begun_seq: seq, deleted, used }
     }
 
     /// Remove the leaves into segments that are `gone`; see above. `Unsupported` where a range was deleted.
@@ -127,6 +131,7 @@ impl Recovered {
             if group.is_empty() {
                 return Ok(());
             }
+            self.used.records += group.len() as u64;
             let guard = reader.pin();
             self.index.pin().get_batch(&keys, &mut found)?;
             for leaf in found[..keys.len()].iter().flatten() {

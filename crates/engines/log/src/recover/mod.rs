@@ -42,6 +42,17 @@ pub(crate) struct Opened {
     pub seq: u64,
     /// What checkpoints there are.
     pub standing: Standing,
+    /// What was used.
+    pub used: Used,
+}
+
+/// What an opening used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Used {
+    /// The keys of a checkpoint, if there is one.
+    pub checkpoint_keys: u64,
+    /// Records that were taken up one by one.
+    pub records: u64,
 }
 
 /// Open the log in `log_dir` of the instance in `dir`.
@@ -52,11 +63,11 @@ pub(crate) fn open_log(io: &Arc<dyn Io>, dir: &Path, log_dir: &Path, options: Lo
     if let Some(checkpoint) = gather.checkpoint.take() {
         let known = (checkpoint.seq, checkpoint.lsn, checkpoint.path.clone(), checkpoint.image_bytes());
         match from_checkpoint(checkpoint, &log, &reader, &mut gather) {
-            Ok((Recovered { index, accounts, seq, .. }, gone)) => {
+            Ok((Recovered { index, accounts, seq, used, .. }, gone)) => {
                 standing.gone = Some(gone);
                 standing.stands(known.0, known.1);
                 standing.image_bytes = known.3;
-                return Ok(Opened { log, reader, index, accounts, seq, standing });
+                return Ok(Opened { log, reader, index, accounts, seq, standing, used });
             }
             Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Unsupported) => {
                 if error.kind() == ErrorKind::Corruption {
@@ -74,8 +85,8 @@ pub(crate) fn open_log(io: &Arc<dyn Io>, dir: &Path, log_dir: &Path, options: Lo
     }
     let mut recovered = Recovered::new();
     recovered.take_up_all(&reader, &gather.finish())?;
-    let Recovered { index, accounts, seq, .. } = recovered;
-    Ok(Opened { log, reader, index, accounts, seq, standing })
+    let Recovered { index, accounts, seq, used, .. } = recovered;
+    Ok(Opened { log, reader, index, accounts, seq, standing, used })
 }
 
 fn from_checkpoint(
