@@ -121,6 +121,8 @@ fn every_command_speaks_json() {
     let engines: Vec<serde_json::Value> =
         engines.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(engines.iter().any(|engine| engine["name"] == "lmdb" && engine["ordered"] == true));
+    let defaults: Vec<_> = engines.iter().filter(|engine| engine["default"] == true).collect();
+    assert!(defaults.len() == 1 && defaults[0]["name"] == "log", "{defaults:?}");
     let acked = biombo_with(words("load DIR/s - --acks --json", dir.path()), FRUIT).ok();
     let first: serde_json::Value = serde_json::from_str(acked.text().lines().next().expect("a line")).expect("JSON");
     assert_eq!(first["acked"], 3);
@@ -372,5 +374,5 @@ fn stat_and_engines_say_what_people_ask_for() {
     for kind in biombo::registry().iter() {
         assert!(listed.text().contains(kind.name), "{} is not listed", kind.name);
     }
-    assert!(listed.text().contains("library"));
+    assert!(listed.text().contains("library") && listed.text().ends_with("have log.\n"), "{}", listed.text());
 }

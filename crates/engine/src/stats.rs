@@ -46,14 +46,14 @@ pub struct Compaction {
 pub struct Segments {
     /// How many files.
     pub count: u64,
-    /// Bytes of records in them.
+    /// Bytes written to them: records, their frames and filling.
     pub data_bytes: u64,
-    /// Of those, what is live: that the keys or live snapshots lead to, and deletions that are still needed.
+    /// Of those, records that are live: that the keys or live snapshots lead to, and deletions that are still needed.
     pub live_bytes: u64,
 }
 
 impl Segments {
-    /// Bytes of records by bytes of those that are live: what cleaning keeps within a bound. `None` without live ones.
+    /// Bytes written by bytes of records that are live: what cleaning keeps within a bound. `None` without live ones.
     pub fn amplification(&self) -> Option<f64> {
         (self.live_bytes > 0).then(|| self.data_bytes as f64 / self.live_bytes as f64)
     }

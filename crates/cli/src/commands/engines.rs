@@ -26,6 +26,8 @@ pub(crate) struct EnginesArgs {
 #[derive(Serialize)]
 struct EngineLine {
     name: &'static str,
+    /// Whether new stores have it that name none.
+    default: bool,
     summary: &'static str,
     version: String,
     ordered: bool,
@@ -42,12 +44,14 @@ struct EngineLine {
 /// Run it.
 pub(crate) fn engines(args: &EnginesArgs) -> Done {
     let registry = biombo::registry();
+    let default = registry.default_kind().map(|kind| kind.name);
     let engines: Vec<EngineLine> = registry
         .iter()
         .map(|kind| {
             let can = (kind.capabilities)();
             EngineLine {
                 name: kind.name,
+                default: default == Some(kind.name),
                 summary: kind.summary,
                 version: (kind.version)(),
                 ordered: can.ordered,
@@ -93,5 +97,8 @@ pub(crate) fn engines(args: &EnginesArgs) -> Done {
     out.line("")?;
     let width = widths[0];
     engines.iter().try_for_each(|engine| out.line(format_args!("{:<width$}  {}", engine.name, engine.summary)))?;
+    if let Some(default) = default {
+        out.line(format_args!("\nNew stores that name no engine have {default}."))?;
+    }
     out.finish()
 }

@@ -64,7 +64,7 @@ struct Figures {
     segment_data_bytes: Option<u64>,
     segment_live_bytes: Option<u64>,
     segment_dead_bytes: Option<u64>,
-    /// Bytes of records by those of live ones: what cleaning keeps within the bound.
+    /// Bytes written by those of live records: what cleaning keeps within the bound.
     segment_amplification: Option<f64>,
     index: Option<IndexLine>,
     cache_bytes: Option<u64>,
@@ -154,7 +154,10 @@ impl Figures {
             segment_amplification: segments.and_then(|s| s.amplification()),
             index: stats.index().map(|index| IndexLine {
                 memory_bytes: index.memory_bytes,
-                bytes_per_key: stats.keys.filter(|keys| *keys > 0).map(|keys| index.memory_bytes as f64 / keys as f64),
+                bytes_per_key: stats
+                    .keys
+                    .filter(|keys| *keys > 0 && index.is_loaded)
+                    .map(|keys| index.memory_bytes as f64 / keys as f64),
                 checkpoints: index.checkpoints,
                 checkpoint_bytes: index.checkpoint_bytes,
                 opened_seconds: index.opened_seconds,
@@ -216,7 +219,7 @@ impl Figures {
             (Some(count), Some(data), Some(live), Some(dead)) => line(
                 "segments",
                 format!(
-                    "{}: {} of records, {} live and {} dead{}",
+                    "{}: {}, of which {} live and {} dead or filling{}",
                     show_count(count),
                     show_bytes(data),
                     show_bytes(live),

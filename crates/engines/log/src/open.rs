@@ -110,6 +110,7 @@ pub fn open_with(
         ("checkpoint_records", own.checkpoint_records.to_string()),
         ("cleaning", if own.cleaning && threads { "in the background" } else { "by compact alone" }.to_owned()),
     ];
+    let all_in_memory = standing.gone.is_none();
     let core = Arc::new(Core {
         cleaner: Mutex::new(Cleaner::new(own, log.flusher())),
         writer: Mutex::new(Writer {
@@ -127,7 +128,7 @@ pub fn open_with(
         allowance: Allowance::unlimited(),
         checkpointing: Mutex::new(()),
         freezing: AtomicBool::new(false),
-        loaded: AtomicBool::new(false),
+        loaded: AtomicBool::new(all_in_memory),
         reader,
         index,
         versions: Versions::default(),
