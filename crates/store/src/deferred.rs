@@ -212,6 +212,7 @@ impl Engine for Deferred {
         self.engine.capabilities()
     }
 
+    #[inline]
     fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
         match self.find(key) {
             Some(value) => Ok(value.map(Value::guarded)),
@@ -219,6 +220,7 @@ impl Engine for Deferred {
         }
     }
 
+    #[inline]
     fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         let Some(value) = self.find(key) else { return self.engine.get_into(key, into) };
         into.clear();

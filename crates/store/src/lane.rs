@@ -22,7 +22,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use biombo_engine::{Durability, Engine, Op, Result};
+use biombo_engine::{Durability, Engine, Op, Result, Value};
 
 use crate::combine::Combiner;
 use crate::deferred::Deferred;
@@ -59,6 +59,24 @@ impl Instance {
         }
         let deferred = Arc::new(Deferred::new(engine));
         Self { deferred: Some(Arc::clone(&deferred)), ..Self::new(deferred) }
+    }
+
+    /// The value of a stored key. Without a dynamic call on the way to what waits for the engine.
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
+        match &self.deferred {
+            Some(deferred) => deferred.get(key),
+            None => self.engine.get(key),
+        }
+    }
+
+    /// As [`get`](Instance::get), copied into `into`.
+    #[inline]
+    pub(crate) fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        match &self.deferred {
+            Some(deferred) => deferred.get_into(key, into),
+            None => self.engine.get_into(key, into),
+        }
     }
 
     /// Make everything applied so far durable; callers at the same time share one sync.

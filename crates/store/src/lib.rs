@@ -3,7 +3,7 @@
 //! | room | idea |
 //! |---|---|
 //! | [`Options`], `open`, `manifest`, `owner` | creating and opening a directory, and who owns it |
-//! | [`Placement`] | which partition owns a key |
+//! | [`Placement`], `bounds`, `present` | which partition owns a key; the placement of this moment |
 //! | [`Store`] | what a user holds: reads on the calling thread, writes through `lane` |
 //! | `lane`, `combine`, `shared_sync` | the executor `direct`: one logical writer for each partition, group commit |
 //! | `intent` | atomic batches across partitions, through any crash |
@@ -19,6 +19,7 @@
 
 mod as_engine;
 mod backup;
+mod bounds;
 mod chain;
 mod combine;
 mod copy;
@@ -33,6 +34,7 @@ mod options;
 mod owner;
 mod placement;
 mod poison;
+mod present;
 mod repair;
 mod retirer;
 mod rmw;

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use biombo_base::io::{Io, RealIo};
 use biombo_engine::{Capabilities, Durability, Engine, EngineKind, Error, ErrorKind, OpenOptions, Registry, Result};
 use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions, Modes};
@@ -14,6 +13,7 @@ use crate::manifest::{self, CREATING, FORMAT, MANIFEST, Manifest};
 use crate::options::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
 use crate::owner::{LOCK, Owner};
 use crate::poison::Poison;
+use crate::present::Present;
 use crate::retirer::Retirer;
 use crate::store::Inner;
 use crate::stripes::Stripes;
@@ -203,7 +203,7 @@ impl<'a> Opening<'a> {
                 instances,
                 lanes,
                 intents,
-                placement: ArcSwap::from_pointee(placement),
+                placement: Present::new(placement),
                 stripes: Stripes::new(),
                 poison,
                 _retirer: retirer,

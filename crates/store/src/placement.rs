@@ -1,7 +1,7 @@
 //! Which partition owns a key.
 //!
 //! The key space is cut into units: hash slots, or key ranges. A [`Placement`] is an immutable value; the store reads the
-//! present one with one atomic load and replaces it as a whole. Each has an [`Epoch`]; a reader that holds one pins it.
+//! present one with one atomic load (`present`) and replaces it as a whole. Each has an [`Epoch`]; a reader that holds one pins it.
 //!
 //! Invariants: every key belongs to exactly one unit and every unit to exactly one partition; epochs only grow; the last
 //! whole record of the placement journal is the present placement (see `docs/format/store.md`).
@@ -10,6 +10,7 @@ use biombo_engine::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::PlacementKind;
+use crate::bounds::Bounds;
 
 /// A partition's number, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,8 +41,8 @@ pub struct Placement {
 enum Units {
     /// `owners[slot]`, by the top bits of the key's xxh3.
     Hash { owners: Box<[PartitionId]> },
-    /// Range `i` begins at `starts[i - 1]` (range 0 at the beginning) and belongs to `owners[i]`.
-    Range { starts: Vec<Vec<u8>>, owners: Vec<PartitionId> },
+    /// Range `i` begins at bound `i - 1` (range 0 at the beginning) and belongs to `owners[i]`.
+    Range { bounds: Bounds, owners: Vec<PartitionId> },
 }
 
 impl Placement {
@@ -63,7 +64,7 @@ impl Placement {
             (1..count).map(|i| ((i * 65_536 / count) as u16).to_be_bytes().to_vec()).collect()
         };
         let owners = (0..count).map(|i| PartitionId(i as u16)).collect();
-        Self { epoch: Epoch(1), units: Units::Range { starts, owners } }
+        Self { epoch: Epoch(1), units: Units::Range { bounds: Bounds::new(starts), owners } }
     }
 
     /// Its version.
@@ -99,7 +100,7 @@ impl Placement {
     pub fn owner(&self, key: &[u8]) -> PartitionId {
         match &self.units {
             Units::Hash { owners } => owners[(xxh3_64(key) >> (64 - SLOTS.trailing_zeros())) as usize],
-            Units::Range { starts, owners } => owners[starts.partition_point(|start| start.as_slice() <= key)],
+            Units::Range { bounds, owners } => owners[bounds.at_most(key)],
         }
     }
 
@@ -113,8 +114,9 @@ impl Placement {
                 all.dedup();
                 all
             }
-            Units::Range { starts, owners } => {
-                let first = starts.partition_point(|start| start.as_slice() <= from);
+            Units::Range { bounds, owners } => {
+                let starts = bounds.starts();
+                let first = bounds.at_most(from);
                 let last = to.map_or(starts.len(), |to| starts.partition_point(|start| start.as_slice() < to));
                 let all = &owners[first..=last.max(first)];
                 // A bit for each owner that was met.
@@ -132,9 +134,10 @@ impl Placement {
     pub fn ranges(&self) -> Vec<(&[u8], PartitionId)> {
         match &self.units {
             Units::Hash { .. } => Vec::new(),
-            Units::Range { starts, owners } => {
-                std::iter::once(&b""[..]).chain(starts.iter().map(Vec::as_slice)).zip(owners.iter().copied()).collect()
-            }
+            Units::Range { bounds, owners } => std::iter::once(&b""[..])
+                .chain(bounds.starts().iter().map(Vec::as_slice))
+                .zip(owners.iter().copied())
+                .collect(),
         }
     }
 
@@ -159,7 +162,7 @@ impl Placement {
         out.extend_from_slice(&self.epoch.0.to_le_bytes());
         let (starts, owners): (&[Vec<u8>], &[PartitionId]) = match &self.units {
             Units::Hash { owners } => (&[], owners),
-            Units::Range { starts, owners } => (starts, owners),
+            Units::Range { bounds, owners } => (bounds.starts(), owners),
         };
         out.extend_from_slice(&(owners.len() as u32).to_le_bytes());
         for owner in owners {
@@ -197,7 +200,7 @@ impl Placement {
                 if !starts.is_sorted_by(|a, b| a < b) {
                     return Err(Error::invalid("a placement whose ranges are out of order"));
                 }
-                Units::Range { starts, owners }
+                Units::Range { bounds: Bounds::new(starts), owners }
             }
             _ => return Err(Error::unsupported("a placement of a kind that this version does not know")),
         };

@@ -139,14 +139,14 @@ impl Snapshot {
 impl Store {
     /// Scan a range in order, over one point in history. `Unsupported` on an engine without order.
     pub fn scan(&self, range: Range) -> Result<Scan> {
-        let placement = self.inner.placement.load_full();
+        let placement = self.inner.placement.get();
         let cursor = self.inner.cursor_over(&placement, &range, |owners| self.inner.cursors(owners))?;
         Ok(Scan::new(cursor, range, placement, Arc::clone(&self.inner)))
     }
 
     /// A cursor over all keys, at one point in history.
     pub fn cursor(&self) -> Result<Box<dyn Cursor>> {
-        let placement = self.inner.placement.load_full();
+        let placement = self.inner.placement.get();
         self.inner.cursor_over(&placement, &Range::all(), |owners| self.inner.cursors(owners))
     }
 
@@ -160,7 +160,7 @@ impl Store {
         // What is left to do behind the gate is then little.
         inner.instances.iter().try_for_each(|instance| instance.drain(&inner.poison))?;
         let gate: Vec<_> = inner.lanes.iter().filter(|_| hard).map(|lane| lane.lock()).collect();
-        let placement = inner.placement.load_full();
+        let placement = inner.placement.get();
         let parts =
             inner.instances.iter().map(|instance| Arc::clone(&instance.engine).snapshot()).collect::<Result<_>>()?;
         drop(gate);

@@ -83,7 +83,7 @@ impl Store {
             }
         }
         let sum = |of: fn(&Stats) -> Option<u64>| instances.iter().map(of).sum::<Option<u64>>();
-        let placement = inner.placement.load();
+        let placement = inner.placement.get();
         Ok(StoreStats {
             engine: inner.manifest.engine.clone(),
             partitioning: inner.partitioning,
@@ -124,7 +124,7 @@ impl Store {
 
     fn verify_owner(&self, index: usize, report: &mut dyn FnMut(Damage)) -> Result<()> {
         let inner = &*self.inner;
-        let placement = inner.placement.load_full();
+        let placement = inner.placement.get();
         let mut cursor = std::sync::Arc::clone(&inner.instances[index].engine).cursor()?;
         let mut scratch = Vec::new();
         cursor.seek(keyspace::USER_FROM)?;

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use biombo_base::io::Io;
 use biombo_engine::{Batch, Capabilities, Durability, Error, Op, Result, Value};
 
@@ -14,6 +13,7 @@ use crate::manifest::Manifest;
 use crate::options::{Partitioning, PlacementKind};
 use crate::owner::Owner;
 use crate::poison::Poison;
+use crate::present::Present;
 use crate::retirer::Retirer;
 use crate::stripes::Stripes;
 use crate::{PartitionId, Placement, keyspace};
@@ -39,7 +39,7 @@ pub(crate) struct Inner {
     pub(crate) instances: Arc<[Instance]>,
     pub(crate) lanes: Arc<[Lane]>,
     pub(crate) intents: Option<Arc<Intents>>,
-    pub(crate) placement: ArcSwap<Placement>,
+    pub(crate) placement: Present,
     pub(crate) stripes: Stripes,
     pub(crate) poison: Arc<Poison>,
     pub(crate) capabilities: Capabilities,
@@ -59,7 +59,7 @@ impl Store {
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
         self.inner.capabilities.check_key(key)?;
         match self.inner.partitioning {
-            Partitioning::Hard => self.inner.instance_of(key).engine.get(&keyspace::encode(key)),
+            Partitioning::Hard => self.inner.instance_of(key).get(&keyspace::encode(key)),
             _ => self.inner.instances[0].engine.get(key),
         }
     }
@@ -69,7 +69,7 @@ impl Store {
     pub fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         self.inner.capabilities.check_key(key)?;
         match self.inner.partitioning {
-            Partitioning::Hard => self.inner.instance_of(key).engine.get_into(&keyspace::encode(key), into),
+            Partitioning::Hard => self.inner.instance_of(key).get_into(&keyspace::encode(key), into),
             _ => self.inner.instances[0].engine.get_into(key, into),
         }
     }
@@ -147,12 +147,12 @@ impl Store {
     /// The partition that owns `key` at this moment: the route that every read and write takes, without a lock.
     #[inline]
     pub fn route(&self, key: &[u8]) -> PartitionId {
-        self.inner.placement.load().owner(key)
+        self.inner.placement.with(|placement| placement.owner(key))
     }
 
     /// The placement of this moment.
     pub fn placement(&self) -> Arc<Placement> {
-        self.inner.placement.load_full()
+        self.inner.placement.get()
     }
 
     /// The store's directory.
@@ -177,7 +177,7 @@ impl Store {
 
     /// How keys find their partition.
     pub fn placement_kind(&self) -> PlacementKind {
-        self.inner.placement.load().kind()
+        self.inner.placement.with(Placement::kind)
     }
 
     /// What an operator should know about this opening, a sentence each.
@@ -201,10 +201,16 @@ impl std::fmt::Debug for Store {
 }
 
 impl Inner {
+    /// The number of the partition that owns `key`.
+    #[inline]
+    fn owner_of(&self, key: &[u8]) -> usize {
+        self.placement.with(|placement| placement.owner(key).index())
+    }
+
     /// The engine instance that owns `key`, under `hard` partitioning.
     #[inline]
     pub(crate) fn instance_of(&self, key: &[u8]) -> &Instance {
-        &self.instances[self.placement.load().owner(key).index()]
+        &self.instances[self.owner_of(key)]
     }
 
     /// Tell each engine of its keys among those that will be read.
@@ -213,7 +219,7 @@ impl Inner {
             return;
         }
         let route = |key| match self.partitioning {
-            Partitioning::Hard => (self.placement.load().owner(key).index(), keyspace::encode(key)),
+            Partitioning::Hard => (self.owner_of(key), keyspace::encode(key)),
             _ => (0, Cow::Borrowed(key)),
         };
         let mut routed: Vec<(usize, Cow<'_, [u8]>)> = keys.iter().map(|key| route(key.as_ref())).collect();
@@ -227,7 +233,7 @@ impl Inner {
     /// The lane that writes `key`. Several partitions share a lane where the engine gains nothing from dividing.
     #[inline]
     pub(crate) fn lane_of(&self, key: &[u8]) -> usize {
-        self.placement.load().owner(key).index() % self.lanes.len()
+        self.owner_of(key) % self.lanes.len()
     }
 
     /// All lanes that own a piece of an operation.
@@ -235,7 +241,7 @@ impl Inner {
         match op {
             Op::Put { key, .. } | Op::Delete { key } => vec![self.lane_of(key)],
             Op::DeleteRange { from, to } => {
-                let owners = self.placement.load().owners_of_range(from, *to);
+                let owners = self.placement.with(|placement| placement.owners_of_range(from, *to));
                 let mut lanes: Vec<_> = owners.iter().map(|owner| owner.index() % self.lanes.len()).collect();
                 lanes.sort_unstable();
                 lanes.dedup();
