@@ -4,7 +4,8 @@
 //! lies what the one [`MappingWriter`] has not handed over yet. So readers and the writer never meet at a byte.
 //!
 //! Invariants:
-//! 1. `memory` is a mapping of `capacity` bytes (rounded up to whole pages) that this value made and unmaps once.
+//! 1. `memory` is a mapping of `capacity` bytes (rounded up to whole pages) that this value made and unmaps once; or
+//!    `capacity` bytes that `backing` holds, unchanged for as long as it is held, of a mapping that nobody can write to.
 //! 2. Bytes below `committed` are not written while anybody can read them: the writer gets only bytes at or above it,
 //!    and `committed` falls only in [`Mapping::reset`], which nobody shares.
 //! 3. At most one [`MappingWriter`] lives (`has_writer`), and it holds the mapping, so that `reset` cannot meet it.
@@ -35,6 +36,8 @@ pub(super) enum Backing {
     Counted(Arc<Counters>),
     /// The simulated disk, which stores the bytes.
     Recorded(Box<dyn Record>),
+    /// Nobody: it is read-only, and the bytes are these.
+    Lent(#[expect(dead_code, reason = "it is only held")] Arc<dyn AsRef<[u8]> + Send + Sync>),
 }
 
 /// The simulated disk's side of a mapping.
@@ -94,10 +97,10 @@ impl Mapping {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn anonymous(bytes: u64) -> Result<Arc<Self>> {
-        Self::private(bytes, 0, true, Backing::Anonymous).map(Arc::new)
+        Self::private(bytes, 0, Backing::Anonymous).map(Arc::new)
     }
 
-    fn private(bytes: u64, committed: u64, writable: bool, backing: Backing) -> Result<Self> {
+    fn private(bytes: u64, committed: u64, backing: Backing) -> Result<Self> {
         let (capacity, committed) = lengths(bytes, committed)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: (B4) a fresh mapping at an address that the kernel chooses replaces no memory of anybody's.
@@ -105,20 +108,27 @@ impl Mapping {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             mmap_anonymous(std::ptr::null_mut(), capacity, protection, flags)?
         };
-        Self::over(memory.cast(), capacity, committed, writable, backing)
+        Self::over(memory.cast(), capacity, committed, true, backing)
     }
 
     /// A copy of a simulated file's bytes, whose stores go to `record`.
-    pub(super) fn recorded(
-        content: &[u8],
-        committed: u64,
-        writable: bool,
-        record: Box<dyn Record>,
-    ) -> Result<Arc<Self>> {
-        let mapping = Self::private(content.len() as u64, committed, writable, Backing::Recorded(record))?;
+    pub(super) fn recorded(content: &[u8], committed: u64, record: Box<dyn Record>) -> Result<Arc<Self>> {
+        let mapping = Self::private(content.len() as u64, committed, Backing::Recorded(record))?;
         // SAFETY: (B4) so many bytes were just mapped writable, and nobody else has seen this mapping yet.
         unsafe { std::slice::from_raw_parts_mut(mapping.memory.as_ptr(), content.len()) }.copy_from_slice(content);
         Ok(Arc::new(mapping))
+    }
+
+    /// The first `bytes` of a simulated file as it is now, to be read: `content` is shared and so changes no more.
+    pub(super) fn lent(
+        content: Arc<impl AsRef<[u8]> + Send + Sync + 'static>,
+        bytes: u64,
+        committed: u64,
+    ) -> Result<Arc<Self>> {
+        let (capacity, committed) = lengths(bytes, committed)?;
+        let held: &[u8] = (*content).as_ref();
+        let memory = held.get(..capacity).ok_or(ErrorKind::InvalidInput)?.as_ptr().cast_mut();
+        Self::over(memory, capacity, committed, false, Backing::Lent(content)).map(Arc::new)
     }
 
     /// The first `bytes` of a file, which has them.
@@ -203,6 +213,10 @@ impl Mapping {
     /// Tell the kernel how a range will be used. The content stays.
     pub fn advise(&self, offset: u64, bytes: u64, advice: Advice) -> Result<()> {
         use rustix::mm::Advice as Kernel;
+        if matches!(self.backing, Backing::Lent(_)) {
+            // Memory of the program's own.
+            return Ok(());
+        }
         let advice = match advice {
             Advice::Normal => Kernel::Normal,
             Advice::Sequential => Kernel::Sequential,
@@ -239,6 +253,9 @@ fn lengths(capacity: u64, committed: u64) -> Result<(usize, usize)> {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if matches!(self.backing, Backing::Lent(_)) {
+            return;
+        }
         // SAFETY: (B4) invariant 1: this value mapped exactly this range, nobody borrows it any more, and it is unmapped once.
         let unmapped = unsafe { munmap(self.memory.as_ptr().cast(), self.capacity) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
@@ -286,7 +303,7 @@ impl MappingWriter {
             return Err(ErrorKind::InvalidInput.into());
         }
         match &self.mapping.backing {
-            Backing::Anonymous => {}
+            Backing::Anonymous | Backing::Lent(_) => {}
             Backing::Counted(counters) => counters.stored(bytes),
             Backing::Recorded(record) => {
                 // SAFETY: (B8) as in `tail`, and it is only read.

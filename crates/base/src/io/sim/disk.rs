@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// The unit in which a device is assumed never to tear, in bytes.
 pub const SECTOR_BYTES: u64 = 512;
@@ -33,11 +33,45 @@ pub(super) enum NameOp {
     Remove(PathBuf),
 }
 
+/// A file's bytes, shared by all images in which they are the same; and their hash, once it was asked for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Content {
+    bytes: Vec<u8>,
+    hash: OnceLock<u64>,
+}
+
+impl Content {
+    /// The bytes, to be changed for this holder alone.
+    fn edit(this: &mut Arc<Self>) -> &mut Vec<u8> {
+        let content = Arc::make_mut(this);
+        content.hash.take();
+        &mut content.bytes
+    }
+
+    fn hash(&self) -> u64 {
+        *self.hash.get_or_init(|| xxh3_64(&self.bytes))
+    }
+}
+
+impl std::ops::Deref for Content {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl AsRef<[u8]> for Content {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 pub(super) struct Node {
     pub path: PathBuf,
-    pub data: Arc<Vec<u8>>,
-    durable: Arc<Vec<u8>>,
+    pub data: Arc<Content>,
+    durable: Arc<Content>,
     pub pending: Vec<DataOp>,
 }
 
@@ -147,14 +181,14 @@ impl NameOp {
 
 impl Node {
     fn push(&mut self, op: DataOp) {
-        apply_data(Arc::make_mut(&mut self.data), &op);
+        apply_data(Content::edit(&mut self.data), &op);
         self.pending.push(op);
     }
 
     fn write_durable(&mut self, offset: u64, bytes: &[u8]) {
         // The kernel writes cached pages back before a direct write goes over them.
         let end = offset + bytes.len() as u64;
-        let durable = Arc::make_mut(&mut self.durable);
+        let durable = Content::edit(&mut self.durable);
         self.pending.retain(|op| match op {
             DataOp::Write { offset: at, bytes } if *at < end && at + bytes.len() as u64 > offset => {
                 apply_data(durable, op);
@@ -163,7 +197,7 @@ impl Node {
             _ => true,
         });
         write(durable, offset, bytes);
-        write(Arc::make_mut(&mut self.data), offset, bytes);
+        write(Content::edit(&mut self.data), offset, bytes);
     }
 }
 
@@ -198,13 +232,13 @@ impl Disk {
             Event::Sync(node) => {
                 let Node { durable, pending, .. } = &mut self.nodes[*node];
                 if !pending.is_empty() {
-                    let durable = Arc::make_mut(durable);
+                    let durable = Content::edit(durable);
                     pending.drain(..).for_each(|op| apply_data(durable, &op));
                 }
             }
             Event::FailedSync(node, reached) => {
                 let Node { durable, pending, .. } = &mut self.nodes[*node];
-                let durable = Arc::make_mut(durable);
+                let durable = Content::edit(durable);
                 for (op, reached) in pending.drain(..).zip(reached) {
                     if *reached {
                         apply_data(durable, &op);
@@ -224,7 +258,7 @@ impl Disk {
             Event::Flip { node, offset, bit } => {
                 let Node { data, durable, .. } = &mut self.nodes[*node];
                 for copy in [data, durable] {
-                    if let Some(byte) = Arc::make_mut(copy).get_mut(*offset as usize) {
+                    if let Some(byte) = Content::edit(copy).get_mut(*offset as usize) {
                         *byte ^= 1 << (bit % 8);
                     }
                 }
@@ -252,17 +286,17 @@ impl Disk {
                             let stop = (at + 1).next_multiple_of(unit_bytes).min(end);
                             let piece = &bytes[(at - offset) as usize..(stop - offset) as usize];
                             if keep(Pending::Bytes { path: &node.path, offset: at, bytes: piece.len() }) {
-                                write(Arc::make_mut(&mut data), at, piece);
+                                write(Content::edit(&mut data), at, piece);
                             }
                             at = stop;
                         }
                         if (data.len() as u64) < end && keep(Pending::Length { path: &node.path, bytes: end }) {
-                            Arc::make_mut(&mut data).resize(end as usize, 0);
+                            Content::edit(&mut data).resize(end as usize, 0);
                         }
                     }
                     DataOp::SetLen(bytes) => {
                         if keep(Pending::Length { path: &node.path, bytes: *bytes }) {
-                            Arc::make_mut(&mut data).resize(*bytes as usize, 0);
+                            Content::edit(&mut data).resize(*bytes as usize, 0);
                         }
                     }
                 }
@@ -292,7 +326,7 @@ impl Disk {
                     let data = &self.nodes[*node].data;
                     hash.update(&[0, 1]);
                     hash.update(&(data.len() as u64).to_le_bytes());
-                    hash.update(data);
+                    hash.update(&data.hash().to_le_bytes());
                 }
             }
         }

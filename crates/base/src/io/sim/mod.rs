@@ -430,8 +430,11 @@ impl File for SimFile {
         }
         let data = Arc::clone(&self.io.lock().disk.nodes[self.node].data);
         let content = usize::try_from(bytes).ok().and_then(|bytes| data.get(..bytes)).ok_or(ErrorKind::InvalidInput)?;
+        if !writable {
+            return Mapping::lent(data, bytes, committed);
+        }
         let store = Store { io: self.io.clone(), node: self.node };
-        Mapping::recorded(content, committed, writable, Box::new(store))
+        Mapping::recorded(content, committed, Box::new(store))
     }
 }
 

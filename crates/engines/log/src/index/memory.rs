@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::Deref;
 use std::ptr::{NonNull, null_mut};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -28,8 +29,62 @@ const GROUP_CHUNKS: usize = (2 << 20) / CHUNK_BYTES;
 
 /// The chunks by number.
 pub struct Table {
-    entries: Box<[AtomicPtr<Chunk>; CHUNKS_MAX]>,
+    entries: Entries,
     blocks: Mutex<Vec<Block>>,
+}
+
+/// The table's own memory: straight from the system, because an allocator that reuses what was freed would have to write zeros all
+/// over it.
+struct Entries(NonNull<[AtomicPtr<Chunk>; CHUNKS_MAX]>);
+
+// SAFETY: (IX1) it owns its memory, which is atomic pointers; which thread uses or frees it does not matter.
+unsafe impl Send for Entries {}
+// SAFETY: (IX1) as above.
+unsafe impl Sync for Entries {}
+
+impl Entries {
+    const LAYOUT: Layout = Layout::new::<[AtomicPtr<Chunk>; CHUNKS_MAX]>();
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn new() -> Self {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: (IX1) a fresh mapping at an address of the kernel's choice, which is that of a page.
+        let memory = unsafe { mmap_anonymous(null_mut(), Self::LAYOUT.size(), protection, flags) };
+        let memory = memory.ok().and_then(|memory| NonNull::new(memory.cast()));
+        memory.map_or_else(|| handle_alloc_error(Self::LAYOUT), Self)
+    }
+
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    fn new() -> Self {
+        // SAFETY: (IX1) the layout is not empty.
+        let memory = NonNull::new(unsafe { alloc_zeroed(Self::LAYOUT) }.cast());
+        memory.map_or_else(|| handle_alloc_error(Self::LAYOUT), Self)
+    }
+}
+
+impl Deref for Entries {
+    type Target = [AtomicPtr<Chunk>; CHUNKS_MAX];
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        // SAFETY: (IX1) the memory is of this type, holds zeros or what was stored there, and lives as long as this.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Entries {
+    fn drop(&mut self) {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        // SAFETY: (IX1) it was mapped with this length, is unmapped once, and nothing borrows it.
+        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), Self::LAYOUT.size()) };
+        #[cfg(not(all(target_os = "linux", not(miri))))]
+        // SAFETY: (IX1) it was allocated with this layout, is freed once, and nothing borrows it.
+        unsafe {
+            dealloc(self.0.as_ptr().cast(), Self::LAYOUT);
+        }
+    }
 }
 
 /// Memory for one chunk or for a group of them, from `first` on.
@@ -44,9 +99,7 @@ unsafe impl Send for Block {}
 
 impl Table {
     pub fn new() -> Self {
-        // SAFETY: (IX1) null pointers are zeros.
-        let entries = unsafe { Box::<[AtomicPtr<Chunk>; CHUNKS_MAX]>::new_zeroed().assume_init() };
-        Self { entries, blocks: Mutex::new(Vec::new()) }
+        Self { entries: Entries::new(), blocks: Mutex::new(Vec::new()) }
     }
 
     /// The chunk, if it is there.
