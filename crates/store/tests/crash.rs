@@ -251,47 +251,113 @@ struct Write {
 }
 
 fn mixed(campaign: &mut Campaign, seed: u64) {
-    mix(campaign, seed, true, 30, 1);
+    mix(campaign, seed, true);
 }
 
-/// Enough bytes that writes at `Os` are brought into the engine and their intents dropped, with and without syncs between.
 fn mixed_deferred(campaign: &mut Campaign, seed: u64) {
-    mix(campaign, seed, false, 40 + (seed % 2) as u32 * 60, 900);
+    mix(campaign, seed, false);
 }
 
-fn mix(campaign: &mut Campaign, seed: u64, sync_apart: bool, count: u32, value_bytes_max: u64) {
+/// What the writes of a history are: each kind brings the store to other places.
+#[derive(Clone, Copy)]
+struct Kind {
+    writes: u32,
+    value_bytes_max: u64,
+    /// One write of so many is at `Sync`: one of these by the seed; the others, and so many at the beginning, are at `Os`.
+    sync_in: [u64; 3],
+    sync_from: u32,
+    /// One of so many is a batch.
+    batch_in: u64,
+    /// One batch of so many deletes a range too, in which no key is: no engine may get it later.
+    range_in: u64,
+    /// One of so many is followed by a scan, which brings what waits into the engine, or by a flush.
+    look_in: u64,
+}
+
+const NEVER: u64 = 1 << 40;
+
+/// The kinds by the seed. Enough bytes, and the store drops intents while writes go on.
+const KINDS: [Kind; 5] = [
+    // A little of everything.
+    Kind { writes: 40, value_bytes_max: 900, sync_in: [2, 12, 22], sync_from: 0, batch_in: 2, range_in: 4, look_in: 4 },
+    // Single writes at `Os`: intents are dropped with no sync, and then there is one after all.
+    Kind {
+        writes: 120,
+        value_bytes_max: 1400,
+        sync_in: [4, 8, 16],
+        sync_from: 90,
+        batch_in: NEVER,
+        range_in: NEVER,
+        look_in: NEVER,
+    },
+    // Batches that their engines get at once, without a sync, until their intents are dropped.
+    Kind {
+        writes: 60,
+        value_bytes_max: 900,
+        sync_in: [20, 60, NEVER],
+        sync_from: 0,
+        batch_in: 1,
+        range_in: 1,
+        look_in: NEVER,
+    },
+    // Synced writes that all wait in the journal until it is trimmed.
+    Kind {
+        writes: 70,
+        value_bytes_max: 2500,
+        sync_in: [1, 1, 2],
+        sync_from: 0,
+        batch_in: 3,
+        range_in: NEVER,
+        look_in: NEVER,
+    },
+    // Small ones, closely looked at.
+    Kind { writes: 30, value_bytes_max: 1, sync_in: [2, 12, 22], sync_from: 0, batch_in: 2, range_in: 8, look_in: 4 },
+];
+
+/// A key that no write has.
+const NO_KEY: &[u8] = b"~";
+
+fn mix(campaign: &mut Campaign, seed: u64, sync_apart: bool) {
     let mut random = Random(seed ^ 0xb10b0);
+    let kind = KINDS[(seed % KINDS.len() as u64) as usize];
     let io = SimIo::new(seed);
     let store = open(&io, sync_apart).expect("create");
     let mut writes: Vec<Write> = Vec::new();
-    // In one history most writes are at `Os`, in another every second one.
-    let sync_in = 2 + random.below(3) * 10;
-    for number in 0..count {
-        let count = if random.below(2) == 0 { 1 } else { 2 + random.below(4) };
+    let sync_in = kind.sync_in[random.below(3) as usize];
+    for number in 0..kind.writes {
+        let count = if random.below(kind.batch_in) == 0 { 2 + random.below(4) } else { 1 };
         let keys: Vec<_> = (0..count).map(|i| format!("{number}/{i}").into_bytes()).collect();
-        let sync = random.below(sync_in) == 0;
+        let sync = number >= kind.sync_from && random.below(sync_in) == 0;
         let durability = if sync { Durability::Sync } else { Durability::Os };
-        let mut batch = Batch::new();
-        keys.iter().for_each(|key| {
-            batch.put(key, &vec![b'x'; random.below(value_bytes_max) as usize]);
-        });
+        let value = |random: &mut Random| vec![b'x'; random.below(kind.value_bytes_max) as usize];
         match &keys[..] {
             [key] if random.below(2) == 0 => {
-                let value = vec![b'u'; random.below(value_bytes_max) as usize];
+                let value = value(&mut random);
                 store.update(key, durability, |_| Update::Put(value)).expect("update");
             }
-            _ => store.write_with(&batch, durability).expect("write"),
-        }
-        if random.below(8) == 0 {
-            drop(store.scan(Range::all()).expect("scan"));
+            _ => {
+                let mut batch = Batch::new();
+                keys.iter().for_each(|key| {
+                    batch.put(key, &value(&mut random));
+                });
+                if count > 1 && random.below(kind.range_in) == 0 {
+                    batch.delete_range(NO_KEY, None);
+                }
+                store.write_with(&batch, durability).expect("write");
+            }
         }
         let partitions = keys.iter().map(|key| store.placement().owner(key).0).collect();
         writes.push(Write { keys, partitions, acknowledged_at: io.event_count(), sync });
-        if random.below(10) == 0 {
-            store.flush().expect("flush");
-            writes.iter_mut().for_each(|write| write.sync = true);
-            let now = io.event_count();
-            writes.iter_mut().for_each(|write| write.acknowledged_at = write.acknowledged_at.max(now));
+        if random.below(kind.look_in) == 0 {
+            if random.below(3) == 0 {
+                store.flush().expect("flush");
+                let now = io.event_count();
+                for write in &mut writes {
+                    (write.sync, write.acknowledged_at) = (true, write.acknowledged_at.max(now));
+                }
+            } else {
+                drop(store.scan(Range::all()).expect("scan"));
+            }
         }
     }
     let mut points = io.crash_points();
