@@ -1,9 +1,10 @@
-//! Disks that refuse under the engine: EIO, ENOSPC, half written and failed syncs, at every event of a workload. The caller is
-//! told the right thing, an engine that cannot know what is stored takes no more, and nothing acknowledged is lost.
+//! Disks that refuse under the engine: EIO, ENOSPC, half written and failed syncs, at every event of a workload, those of cleaning and
+//! of checkpoints of the index among them. The caller is told the right thing, an engine that cannot know what is stored takes no
+//! more, and nothing acknowledged is lost.
 
 mod crash_model;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use biombo_base::ErrorKind;
@@ -23,8 +24,20 @@ fn options() -> LogOptions {
     }
 }
 
-/// Work until the first error that poisons; returns the kinds of all that were met.
-fn work(sim: &SimIo, model: &mut Model) -> Vec<ErrorKind> {
+/// Whether an engine in which something failed takes no more; then it says so to everybody.
+fn is_poisoned(engine: &Arc<LogEngine>, model: &mut Model) -> bool {
+    assert_eq!(contents(engine), *model.last(), "nothing that is read has changed");
+    if engine.sync().is_ok() {
+        model.synced(0);
+        return false;
+    }
+    poisoned(engine);
+    assert_eq!(contents(engine), *model.last(), "a poisoned engine can be read");
+    true
+}
+
+/// Work until the first error that poisons; returns the kinds of all that were met. What cleaning did is noted in `stages`.
+fn work(sim: &SimIo, model: &mut Model, stages: &mut BTreeSet<String>) -> Vec<ErrorKind> {
     let mut random = Random(11);
     let mut met = Vec::new();
     let mut engine = match open(sim, &options()) {
@@ -42,6 +55,30 @@ fn work(sim: &SimIo, model: &mut Model) -> Vec<ErrorKind> {
                 }
             };
             assert_eq!(contents(&engine), *model.last(), "opened again");
+        }
+        if number % 18 == 11 {
+            match engine.save_index() {
+                Ok(()) => model.synced(0),
+                Err(error) => {
+                    met.push(error.kind());
+                    if is_poisoned(&engine, model) {
+                        return met;
+                    }
+                }
+            }
+        }
+        if number % 4 == 3 {
+            for _ in 0..3 {
+                match engine.clean_step(true) {
+                    Ok(stage) => stages.extend(stage),
+                    Err(error) => {
+                        met.push(error.kind());
+                        if is_poisoned(&engine, model) {
+                            return met;
+                        }
+                    }
+                }
+            }
         }
         if number % 16 == 15 {
             match engine.sync() {
@@ -79,6 +116,18 @@ fn work(sim: &SimIo, model: &mut Model) -> Vec<ErrorKind> {
         }
     }
     assert_eq!(contents(&engine), *model.last());
+    // In the middle of a pass the segments that it has replaced are still accounted for.
+    loop {
+        match engine.clean_step(false) {
+            Ok(Some(stage)) => drop(stages.insert(stage)),
+            Ok(None) => break,
+            Err(error) => {
+                met.push(error.kind());
+                return met;
+            }
+        }
+    }
+    assert_eq!(contents(&engine), *model.last());
     assert_eq!(accounts(&engine), recount(sim));
     met
 }
@@ -102,9 +151,14 @@ fn poisoned(engine: &Arc<LogEngine>) {
 fn a_refusing_disk_loses_nothing_acknowledged_and_says_what_is_wrong() {
     let whole = disk(3);
     let begun = whole.event_count();
-    assert_eq!(work(&whole, &mut Model::new()), []);
+    let mut stages = BTreeSet::new();
+    assert_eq!(work(&whole, &mut Model::new(), &mut stages), []);
+    let named = ["copy", "finish", "settle", "install", "move", "release"].map(str::to_owned);
+    assert_eq!(stages, BTreeSet::from(named), "what cleaning did");
     let labels = whole.labels();
-    for step in ["write #.seg", "allocate #.new", "sync #.seg", "sync #.new", "write MANIFEST", "set_len #.seg"] {
+    let steps = ["write #.seg", "allocate #.new", "sync #.seg", "sync #.new", "write MANIFEST", "set_len #.seg"];
+    let saving = ["create #.index-new", "write #.index-new", "sync #.index-new", "rename #.index-new -> #.index"];
+    for step in steps.into_iter().chain(saving).chain(["sync_dir db", "remove #.index"]) {
         assert!(labels.iter().any(|label| label == step), "the workload never came to {step}");
     }
     let (mut kinds, mut struck, mut random) = (BTreeMap::new(), 0, Random(5));
@@ -119,7 +173,7 @@ fn a_refusing_disk_loses_nothing_acknowledged_and_says_what_is_wrong() {
                 let sim = disk(3);
                 sim.inject(Fault { times, ..Fault::at(event, kind) });
                 let mut model = Model::new();
-                for met in work(&sim, &mut model) {
+                for met in work(&sim, &mut model, &mut stages) {
                     assert!(matches!(met, ErrorKind::Io | ErrorKind::Full | ErrorKind::Poisoned), "{place}: {met:?}");
                     *kinds.entry(format!("{met:?}")).or_insert(0) += 1;
                     struck += 1;

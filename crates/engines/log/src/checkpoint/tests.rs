@@ -10,7 +10,6 @@ use biombo_base::io::sim::{Crash, Fault, FaultKind, Random, SimIo, When};
 use biombo_engine::{Durability, Engine, Op};
 
 use super::making::{Making, Stage};
-use crate::clean::tests::step as clean_step;
 use crate::engine::LogEngine;
 use crate::model::{DIR, Did, Model, Past, contents, open, options, recount};
 use crate::options::LogEngineOptions;
@@ -67,7 +66,7 @@ impl History {
         for _ in 0..rounds {
             let before = io.event_count();
             match random.below(12) {
-                0..=2 => drop(clean_step(&engine, random.below(2) == 0).unwrap()),
+                0..=2 => drop(engine.clean_a_step(random.below(2) == 0).unwrap()),
                 3 | 4 => match &mut making {
                     None => making = Making::begin(&engine, &sim, Path::new(DIR)).unwrap(),
                     Some(one) => {
@@ -363,7 +362,7 @@ fn the_index_is_not_frozen_while_a_pass_is_under_way() {
     let sim: Arc<dyn Io> = Arc::new(io.clone());
     let mut refused = 0;
     assert!(Making::begin(&engine, &sim, Path::new(DIR)).unwrap().is_some());
-    while clean_step(&engine, true).unwrap().is_some() && refused < 5 {
+    while engine.clean_a_step(true).unwrap().is_some() && refused < 5 {
         assert!(Making::begin(&engine, &sim, Path::new(DIR)).unwrap().is_none(), "after {refused} steps");
         refused += 1;
     }

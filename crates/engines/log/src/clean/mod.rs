@@ -35,7 +35,7 @@ mod choose;
 pub(crate) mod pace;
 mod pass;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod thread;
 
 pub(crate) use thread::Cleaning;
@@ -220,6 +220,23 @@ impl Core {
         }
         cleaner.begin(victims, &writer);
         true
+    }
+
+    /// One step of cleaning, of a new pass if none is under way: over what pays, or over `everything` that has something dead.
+    pub(crate) fn clean_a_step(&self, everything: bool) -> Result<Option<Stage>> {
+        let mut cleaner = self.lock_cleaner();
+        if cleaner.pass.is_none() {
+            let writer = self.lock_writer();
+            let survey = self.survey(&writer, &cleaner.spoiled);
+            let bound = cleaner.bound;
+            let victims =
+                if everything { bound.choose_all(&survey.candidates) } else { bound.choose(&survey.candidates) };
+            if victims.is_empty() {
+                return Ok(None);
+            }
+            cleaner.begin(victims, &writer);
+        }
+        Ok(cleaner.step(self)?.map(|(stage, _)| stage))
     }
 
     /// Clean until nothing is dead of what was written before the call.

@@ -5,31 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use biombo_base::ErrorKind;
 use biombo_base::io::RealIo;
 use biombo_base::io::sim::{Crash, Fault, FaultKind, Random, SimIo, When};
-use biombo_base::{ErrorKind, Result};
 use biombo_engine::{Durability, Engine, Op, OpenOptions, Snapshot};
 
 use super::pass::Stage;
 use crate::engine::Core;
 use crate::model::{DIR, Did, Model, Past, all, contents, open, options, recount};
 use crate::record::{Kind, Record};
-
-/// One step of cleaning, a new pass if none is under way; the name of the step.
-pub(crate) fn step(core: &Core, everything: bool) -> Result<Option<Stage>> {
-    let mut cleaner = core.lock_cleaner();
-    if cleaner.pass.is_none() {
-        let writer = core.lock_writer();
-        let survey = core.survey(&writer, &cleaner.spoiled);
-        let bound = cleaner.bound;
-        let victims = if everything { bound.choose_all(&survey.candidates) } else { bound.choose(&survey.candidates) };
-        if victims.is_empty() {
-            return Ok(None);
-        }
-        cleaner.begin(victims, &writer);
-    }
-    Ok(cleaner.step(core)?.map(|(stage, _)| stage))
-}
 
 #[test]
 fn keys_and_snapshots_stay_what_they_are_through_every_step_and_reopening() {
@@ -53,7 +37,7 @@ fn keys_and_snapshots_stay_what_they_are_through_every_step_and_reopening() {
                 }
                 60..=91 => {
                     let everything = random.below(2) == 0;
-                    stages.extend(step(&engine, everything).unwrap());
+                    stages.extend(engine.clean_a_step(everything).unwrap());
                     recount(&engine);
                 }
                 92..=94 if snapshots.len() < 3 => {
@@ -129,7 +113,7 @@ fn a_crash_at_any_step_of_cleaning_leaves_a_prefix_with_all_that_was_synced() {
         for _ in 0..300 {
             if random.below(3) == 0 {
                 let before = io.event_count();
-                if let Some(stage) = step(&engine, random.below(2) == 0).unwrap() {
+                if let Some(stage) = engine.clean_a_step(random.below(2) == 0).unwrap() {
                     steps.push((before, io.event_count(), stage));
                 }
                 continue;
@@ -188,7 +172,7 @@ fn a_full_disk_drops_the_attempt_and_a_damaged_segment_is_left_alone() {
         }));
         io.inject(Fault { when, kind: FaultKind::Enospc, times: 1 });
         let failed = loop {
-            match step(&engine, true) {
+            match engine.clean_a_step(true) {
                 Ok(None) => break None,
                 Ok(Some(_)) => {}
                 Err(error) => break Some(error),
@@ -215,7 +199,7 @@ fn a_full_disk_drops_the_attempt_and_a_damaged_segment_is_left_alone() {
     let path = Path::new(DIR).join(format!("log/{:016x}.seg", victim.0));
     io.flip_bit(&path, 4096 + 40 + 8 + 60, 1).unwrap();
     let failed = loop {
-        match step(&engine, true) {
+        match engine.clean_a_step(true) {
             Ok(Some(_)) => {}
             Ok(None) => break None,
             Err(error) => break Some(error.kind()),
@@ -231,12 +215,13 @@ fn a_full_disk_drops_the_attempt_and_a_damaged_segment_is_left_alone() {
 #[test]
 fn the_bound_holds_over_a_long_skewed_overwrite_on_a_busy_machine() {
     let dir = tempfile::tempdir().unwrap();
-    let own = options(256 << 10, 1.33);
+    // As many segments as a store of some gigabytes has, each of them small.
+    let own = options(64 << 10, 1.33);
     let engine = crate::open_with(RealIo::shared(), &OpenOptions::new(dir.path()), &own, true).unwrap();
     let bound = engine.lock_cleaner().bound;
     let mut random = Random(5);
     let value = vec![1; 400];
-    let keys = 20_000u64;
+    let keys = 5000u64;
     let (mut worst, mut longest) = (0.0f64, Duration::ZERO);
     // The thread that cleans gets little of the processors.
     let busy = Arc::new(std::sync::atomic::AtomicBool::new(true));
@@ -246,7 +231,7 @@ fn the_bound_holds_over_a_long_skewed_overwrite_on_a_busy_machine() {
             std::thread::spawn(move || while busy.load(std::sync::atomic::Ordering::Relaxed) {})
         })
         .collect();
-    for n in 0..70_000u64 {
+    for n in 0..20_000u64 {
         // Half of the writes go to a hundredth of the keys.
         let key = if n < keys {
             n
@@ -258,7 +243,7 @@ fn the_bound_holds_over_a_long_skewed_overwrite_on_a_busy_machine() {
         let begun = std::time::Instant::now();
         engine.apply(&[Op::Put { key: &key.to_be_bytes(), value: &value }], Durability::Os).unwrap();
         longest = longest.max(begun.elapsed());
-        if n % 250 == 0 {
+        if n % 50 == 0 {
             let writer = engine.lock_writer();
             let space = engine.survey(&writer, &Default::default()).space;
             worst = worst.max(bound.pressure(space));

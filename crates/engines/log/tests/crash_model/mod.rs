@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub fn make_home(sim: &SimIo) {
 }
 
 pub fn open(io: &SimIo, options: &LogOptions) -> Result<Arc<LogEngine>> {
-    let own = LogEngineOptions { log: options.clone(), ..LogEngineOptions::default() };
+    let own = LogEngineOptions { log: options.clone(), space_amplification: 1.2, ..LogEngineOptions::default() };
     open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, false)
 }
 
@@ -56,11 +56,13 @@ pub struct Model {
     acked_at: Vec<usize>,
     /// Numbers of events, and the state that was durable then.
     synced: Vec<(usize, usize)>,
+    /// The steps that the engine went through, each with the events that it took, in order.
+    steps: Vec<(Range<usize>, String)>,
 }
 
 impl Model {
     pub fn new() -> Self {
-        Self { states: vec![State::new()], acked_at: vec![0], synced: Vec::new() }
+        Self { states: vec![State::new()], acked_at: vec![0], synced: Vec::new(), steps: Vec::new() }
     }
 
     /// All keys of the history.
@@ -104,6 +106,19 @@ impl Model {
         self.synced.push((events, acked));
     }
 
+    /// The engine took a step: the events from `begun` to `ended`.
+    pub fn stepped(&mut self, name: impl Into<String>, begun: usize, ended: usize) {
+        if begun < ended {
+            self.steps.push((begun..ended, name.into()));
+        }
+    }
+
+    /// The step that event `cut` is of.
+    pub fn step(&self, cut: usize) -> Option<&str> {
+        let at = self.steps.partition_point(|(events, _)| events.end <= cut);
+        self.steps.get(at).filter(|(events, _)| events.contains(&cut)).map(|(_, name)| &**name)
+    }
+
     /// Which states a crash at `cut` may leave. After a mere kill that is all that was acknowledged, or one operation more.
     pub fn allowed(&self, cut: usize, killed: bool) -> RangeInclusive<usize> {
         let acked = self.acked_at.partition_point(|at| *at <= cut) - 1;
@@ -119,7 +134,12 @@ impl Model {
     /// The model of what goes on after a crash at `cut` that left `found`. What survived a kill may still be lost later.
     pub fn after(&self, cut: usize, killed: bool, found: usize) -> Self {
         let durable = if killed { *self.allowed(cut, false).start() } else { found };
-        Self { states: self.states[..=found].to_vec(), acked_at: vec![0; found + 1], synced: vec![(0, durable)] }
+        Self {
+            states: self.states[..=found].to_vec(),
+            acked_at: vec![0; found + 1],
+            synced: vec![(0, durable)],
+            steps: Vec::new(),
+        }
     }
 }
 
@@ -159,29 +179,50 @@ pub fn random_batch(random: &mut Random, number: usize) -> Batch {
     batch
 }
 
-/// Work on `sim` for some steps: single operations, batches, both levels in runs, so that modes change, syncs, reopenings.
+/// Work on `sim` for some steps: single operations, batches, both levels in runs, so that modes change, syncs, checkpoints, cleaning
+/// step by step with writes between, reopenings.
 pub fn work(sim: &SimIo, options: &LogOptions, model: &mut Model, steps: usize, random: &mut Random) {
+    let begun = sim.event_count();
     let mut engine = open(sim, options).expect("open");
+    model.stepped("recovery", begun, sim.event_count());
     assert_eq!(contents(&engine), *model.last(), "opened anew");
     let mut mostly_sync = random.below(2) == 0;
     for number in 0..steps {
-        match random.below(20) {
+        let begun = sim.event_count();
+        match random.below(24) {
             0 => {
                 engine.sync().expect("sync");
                 model.synced(sim.event_count());
+                model.stepped("sync", begun, sim.event_count());
             }
             1 => {
                 drop(engine);
                 // A log that is closed is durable.
                 model.synced(sim.event_count());
+                model.stepped("closing", begun, sim.event_count());
+                let begun = sim.event_count();
                 engine = open(sim, options).expect("reopen");
+                model.stepped("recovery", begun, sim.event_count());
             }
             2 => mostly_sync = !mostly_sync,
             3 => {
+                // It ends a cleaning pass that is under way, and has made everything before it durable.
                 engine.save_index().expect("a checkpoint");
                 model.synced(sim.event_count());
+                model.stepped("checkpoint", begun, sim.event_count());
             }
-            4 if random.below(2) == 0 => engine.compact().expect("cleaning"),
+            4 if random.below(4) == 0 => {
+                engine.compact().expect("cleaning");
+                model.stepped("cleaning: all", begun, sim.event_count());
+            }
+            4..9 => {
+                for _ in 0..1 + random.below(4) {
+                    let begun = sim.event_count();
+                    if let Some(stage) = engine.clean_step(random.below(2) == 0).expect("cleaning") {
+                        model.stepped(format!("cleaning: {stage}"), begun, sim.event_count());
+                    }
+                }
+            }
             _ => {
                 let batch = random_batch(random, number);
                 let sync = mostly_sync != (random.below(8) == 0);
@@ -191,13 +232,23 @@ pub fn work(sim: &SimIo, options: &LogOptions, model: &mut Model, steps: usize, 
                 if sync {
                     model.synced(sim.event_count());
                 }
+                let name = if sync && batch.len() > 1 { "group commit" } else { "append" };
+                model.stepped(name, begun, sim.event_count());
             }
         }
     }
     assert_eq!(contents(&engine), *model.last(), "without a crash");
-    assert_eq!(accounts(&engine), recount(sim), "accounts of the writer");
+    if random.below(2) == 0 {
+        // In the middle of a pass the segments that it has replaced are still accounted for.
+        let begun = sim.event_count();
+        while engine.clean_step(false).expect("cleaning").is_some() {}
+        model.stepped("cleaning: all", begun, sim.event_count());
+        assert_eq!(accounts(&engine), recount(sim), "accounts of the writer");
+    }
+    let begun = sim.event_count();
     drop(engine);
     model.synced(sim.event_count());
+    model.stepped("closing", begun, sim.event_count());
 }
 
 /// Open what a crash left; returns which state it is. Panics when it is none of those that may be.
