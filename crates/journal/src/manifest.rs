@@ -337,7 +337,10 @@ impl Manifest {
         let file = io.open(&path, mode).map_err(failed)?;
         // What a failed write left may be visible and not durable: write the last edit once more, the same bytes.
         let mut last = AlignedBuf::with_capacity(loaded.last.len());
-        last.extend_from_slice(&loaded.bytes[loaded.last.clone()]);
+        let there = loaded.last.start..loaded.last.end.min(loaded.bytes.len());
+        last.extend_from_slice(&loaded.bytes[there]);
+        // A file that was cut in the zeros that fill its last edit has all of it.
+        last.resize(loaded.last.len());
         file.write_at(&last, loaded.last.start as u64).map_err(failed)?;
         let Loaded { state, id, sequence, last, bytes } = loaded;
         Ok(Self { io, path, file, id, sequence, end: last.end, room: bytes.len(), state })
@@ -475,6 +478,37 @@ mod tests {
                 break;
             }
         }
+    }
+
+    #[test]
+    fn a_manifest_that_was_cut_anywhere_is_damage_or_goes_on_with_the_edits_that_are_whole() {
+        let sim = SimIo::new(1);
+        let mut manifest = Manifest::open(Arc::new(sim.clone()), Path::new(""), None).unwrap();
+        let mut states = vec![manifest.state.clone()];
+        for n in 1..4 {
+            manifest.append(&ops(n)).unwrap();
+            states.push(manifest.state.clone());
+        }
+        let mut whole = 0;
+        for bytes in (0..5 * BLOCK_BYTES as u64).step_by(100) {
+            let image = sim.crash(usize::MAX, Crash::Kill);
+            let mode = OpenMode { write: true, ..OpenMode::READ };
+            image.open(Path::new("MANIFEST"), mode).unwrap().set_len(bytes).unwrap();
+            let loaded = match read(&image) {
+                Ok(loaded) => loaded.unwrap(),
+                Err(e) => {
+                    assert_eq!(e.kind(), ErrorKind::Corruption);
+                    continue;
+                }
+            };
+            assert!(states.contains(&loaded.state), "cut to {bytes}");
+            let mut manifest = Manifest::open(Arc::new(image.clone()), Path::new(""), Some(loaded)).unwrap();
+            manifest.reserve(5).unwrap();
+            manifest.append(&ops(50)).unwrap();
+            assert_eq!(read(&image).unwrap().unwrap().state, manifest.state, "cut to {bytes}");
+            whole += 1;
+        }
+        assert!(whole > 100, "{whole}");
     }
 
     #[test]

@@ -11,9 +11,11 @@
 //! 3. A log that opens is not changed.
 //! 4. With parts of the manifest lost, every segment that has a file is taken up, dropped ones too that were not removed yet: the
 //!    owner must tell old records from new ones by what is in them.
+//! 5. What is sound piece by piece and still does not open (a watermark that lies past the end, a batch that goes on past a seal)
+//!    is a segment that contradicts itself or the manifest: it is told, and taken apart like a damaged one, in another round.
 //!
-//! **Crash argument.** Everything is written beside what is there and synced, cold segments under numbers that nobody has used;
-//! the kept segments are synced too. The rename of the manifest is the one step that counts. Before it the damaged log is as it
+//! **Crash argument.** Each round is one step. Everything is written beside what is there and synced, cold segments under
+//! numbers that nobody has used; the kept segments are synced too. The rename of the manifest is the one step that counts. Before it the damaged log is as it
 //! was, the cold segments are files that no manifest names, and repair can run again; after it the log is whole. The files of
 //! replaced segments are renamed last: if that is cut short, the next opening removes them like any dropped segment.
 
@@ -87,7 +89,7 @@ impl Log {
     /// changed.
     ///
     /// `Busy` while somebody has it open, `NotFound` where there is none, `Unsupported` for another version's. After any error
-    /// the log is as it was.
+    /// the log is as it was, or as one round of repair left it; repair can run again.
     pub fn repair(io: &Arc<dyn Io>, dir: &Path, owner: &mut dyn Salvage) -> Result<Repaired> {
         let failed = |doing: &str, e| Error::io(format_args!("{doing} the journal {}", dir.display()), e);
         if !io.exists(dir).map_err(|e| failed("open", e))? {
@@ -97,12 +99,19 @@ impl Log {
             let what = format!("the journal {} is open already, here or in another process", dir.display());
             return Err(Error::new(ErrorKind::Busy, what));
         };
-        let mut repair = Repair { io, dir, owner, done: Repaired::default() };
-        if !repair.is_whole()? {
-            repair.owner.begin()?;
-            repair.run()?;
+        let mut repair = Repair { io, dir, owner, done: Repaired::default(), distrusted: BTreeMap::new() };
+        if repair.damage()?.is_none() {
+            return Ok(repair.done);
         }
-        Ok(repair.done)
+        repair.owner.begin()?;
+        loop {
+            repair.run()?;
+            // What is sound piece by piece may contradict itself: then the segment that does is taken apart too.
+            match repair.damage()? {
+                None => return Ok(repair.done),
+                Some(damage) => repair.distrust(damage)?,
+            }
+        }
     }
 }
 
@@ -130,11 +139,13 @@ struct Repair<'a> {
     dir: &'a Path,
     owner: &'a mut dyn Salvage,
     done: Repaired,
+    /// Segments that opening refuses whatever is sound in them: where and why.
+    distrusted: BTreeMap<SegmentNumber, (u64, String)>,
 }
 
 impl Repair<'_> {
-    /// Whether it opens, and every record is the owner's.
-    fn is_whole(&mut self) -> Result<bool> {
+    /// What keeps it from being opened with every record one of the owner's; `None`: it is whole.
+    fn damage(&mut self) -> Result<Option<Error>> {
         let listing = Listing::read(&**self.io, self.dir)?;
         let Self { io, dir, owner, .. } = self;
         let mut has_foreign = false;
@@ -151,10 +162,25 @@ impl Repair<'_> {
             Ok(())
         });
         match opened {
-            Ok(()) => Ok(!has_foreign),
-            Err(error) if error.kind() == ErrorKind::Corruption => Ok(false),
+            Ok(()) if has_foreign => Ok(Some(Error::corruption(*dir, 0, "a record that is none of its owner's"))),
+            Ok(()) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::Corruption => Ok(Some(error)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Take the segment that is still damaged apart when it is scanned again. The error again when that is no way out: each
+    /// segment is distrusted once.
+    fn distrust(&mut self, damage: Error) -> Result<()> {
+        let place = damage.place().map(|(path, offset)| (path.to_owned(), offset));
+        let listing = Listing::read(&**self.io, self.dir)?;
+        let segment = place.and_then(|(path, offset)| {
+            let number = listing.segments.iter().find(|number| Name::Segment(**number).path(self.dir) == path)?;
+            (!self.distrusted.contains_key(number)).then_some((*number, offset))
+        });
+        let Some((number, offset)) = segment else { return Err(damage) };
+        self.distrusted.insert(number, (offset, damage.message().to_owned()));
+        Ok(())
     }
 
     fn lost(&mut self, file: &Path, offset: u64, bytes: u64, what: impl Into<String>) {
@@ -163,6 +189,7 @@ impl Repair<'_> {
     }
 
     fn run(&mut self) -> Result<()> {
+        let before = self.done.replaced.len();
         let listing = Listing::read(&**self.io, self.dir)?;
         let manifest = self.manifest(&listing)?;
         let mut sources = Vec::new();
@@ -186,7 +213,8 @@ impl Repair<'_> {
             let scanned = self.scan(source, bound, durable_lsn);
             // A file that was cut in the padding of its last frame has all its records, and ends before its seal.
             let is_whole = scanned.end <= source.bytes().len();
-            let is_sound = scanned.gaps.is_empty() && is_whole && source.header.is_some();
+            let distrusted = self.distrusted.get(&source.number).cloned();
+            let is_sound = scanned.gaps.is_empty() && is_whole && source.header.is_some() && distrusted.is_none();
             if is_sound {
                 let footer = self.footer(source);
                 let file = self.io.open(&source.path, OpenMode::WRITE);
@@ -200,6 +228,9 @@ impl Repair<'_> {
                 }
             } else {
                 self.tell(source, &scanned);
+                if let Some((offset, what)) = distrusted {
+                    self.lost(&source.path, offset, 0, what);
+                }
                 self.rewrite(source, &scanned, &mut state)?;
                 self.done.replaced.push(source.number);
             }
@@ -210,7 +241,7 @@ impl Repair<'_> {
         // Nobody may say that more was durable than there is.
         state.durable_lsn = durable_lsn.min(last_lsn);
         Manifest::open_as(Arc::clone(self.io), self.dir, state).map_err(Failure::into_error)?;
-        for &number in &self.done.replaced {
+        for &number in &self.done.replaced[before..] {
             let path = Name::Segment(number).path(self.dir);
             let aside = path.with_extension("seg.damaged");
             let failed = |e| Error::io(format_args!("rename {}", path.display()), e);
