@@ -30,7 +30,7 @@ struct Telling<'a> {
 
 impl Salvage for Telling<'_> {
     fn accepts(&mut self, record: &[u8]) -> bool {
-        Record::parse(record).is_some()
+        Record::parse_sound(record).is_some()
     }
 
     /// What a checkpoint leads to may be lost, without a trace of it in what is left.

@@ -65,7 +65,7 @@ impl LogEngine {
         let mut last = None;
         let mut records = |at: Position, _: Lsn, bytes: &[u8]| {
             last = Some(at);
-            Record::parse(bytes).map(|_| ()).ok_or_else(|| foreign(at))
+            Record::parse_sound(bytes).map(|_| ()).ok_or_else(|| foreign(at))
         };
         match Log::read(&*self.io, log_dir, &mut records) {
             Ok(end) if end < writer.log.next_lsn() => {

@@ -135,7 +135,7 @@ impl Pass {
             match walk.next_record()? {
                 None => self.victim += 1,
                 Some((at, bytes)) => {
-                    let record = Record::parse(bytes).ok_or_else(|| foreign(at))?;
+                    let record = Record::parse_sound(bytes).ok_or_else(|| foreign(at))?;
                     read += record.stored_bytes();
                     if let Some(kind) = self.wanted(core, at, &record)? {
                         self.take(core, at, &Record { kind, ..record })?;

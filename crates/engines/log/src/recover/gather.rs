@@ -93,7 +93,7 @@ impl Replay for Gather<'_> {
             self.end_list();
         }
         let (_, list) = self.current.get_or_insert_with(|| (segment, KeyList::unbounded()));
-        list.push(at, &Record::parse(bytes).ok_or_else(|| foreign(at))?);
+        list.push(at, &Record::parse_sound(bytes).ok_or_else(|| foreign(at))?);
         Ok(())
     }
 
