@@ -158,7 +158,8 @@ impl RunSpec {
             (false, _) => self.records,
             // Ten million inserts a second and thread are out of reach of any engine here.
             (true, Some(seconds)) => {
-                self.records.saturating_add((seconds * 1e7).ceil() as u64 * u64::from(self.threads))
+                let inserts = ((seconds * 1e7).ceil() as u64).saturating_mul(u64::from(self.threads));
+                self.records.saturating_add(inserts)
             }
             (true, None) => self.records.saturating_add(self.operations),
         };
