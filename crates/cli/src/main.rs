@@ -10,7 +10,6 @@
 mod args;
 mod commands;
 mod failure;
-mod format;
 mod load;
 mod out;
 mod progress;
@@ -20,6 +19,7 @@ mod store_args;
 use std::io::Write;
 use std::process::ExitCode;
 
+pub(crate) use biombo_cli::format;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory, Parser};
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A record, or a key alone, as JSON.
 #[derive(Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Record<'a> {
+pub struct Record<'a> {
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     key: Option<Cow<'a, str>>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -23,7 +23,7 @@ pub(crate) struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// Of a key and, where wanted, its value.
-    pub(crate) fn new(key: &'a [u8], value: Option<&'a [u8]>) -> Self {
+    pub fn new(key: &'a [u8], value: Option<&'a [u8]>) -> Self {
         let (key, key_hex) = text_or_hex(Some(key));
         let (value, value_hex) = text_or_hex(value);
         Self { key, key_hex, value, value_hex }
@@ -39,7 +39,7 @@ fn text_or_hex(bytes: Option<&[u8]>) -> (Option<Cow<'_, str>>, Option<Cow<'_, st
 }
 
 /// Read a line.
-pub(crate) fn read(line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<(), String> {
+pub fn read(line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<(), String> {
     // A list of fields would be taken for the object.
     if line.trim_ascii_start().first() != Some(&b'{') {
         return Err(r#"no JSON object: expected {"key":"..","value":".."}"#.to_owned());
@@ -48,6 +48,8 @@ pub(crate) fn read(line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Resul
         let reason = e.to_string();
         // The line number of the parser counts within this one line.
         let reason = reason.rsplit_once(" at line ").map_or(&*reason, |(reason, _)| reason).to_owned();
+        // It quotes what stands in the line; an error is one line.
+        let reason = reason.replace(char::is_control, "?");
         format!("{reason}, at byte {}: expected {{\"key\":\"..\",\"value\":\"..\"}}", e.column())
     })?;
     take("key", record.key, record.key_hex, key)?;
@@ -76,7 +78,7 @@ fn take(name: &str, text: Option<Cow<'_, str>>, hex: Option<Cow<'_, str>>, into:
 }
 
 /// Append the record as JSON, without a newline.
-pub(crate) fn write(key: &[u8], value: Option<&[u8]>, line: &mut Vec<u8>) {
+pub fn write(key: &[u8], value: Option<&[u8]>, line: &mut Vec<u8>) {
     serde_json::to_writer(line, &Record::new(key, value))
         .expect("invariant: strings serialise, and a vector takes all bytes");
 }
@@ -108,13 +110,14 @@ mod tests {
             r#"{"value":"a"}"#,
             r#"{"key":1,"value":"a"}"#,
             r#"{"key":"a","value":"b","more":1}"#,
+            r#"{"key\n":"a","value":"b"}"#,
             r#"{"key":"a","key_hex":"61","value":"b"}"#,
             r#"{"key_hex":"6","value":"b"}"#,
             r#"{"key_hex":"+1","value":"b"}"#,
             r#"{"key":"a","value":"b"} {}"#,
         ] {
             let error = parsed(bad).expect_err(bad);
-            assert!(!error.contains("at line"), "{error}");
+            assert!(!error.contains("at line") && !error.contains(char::is_control), "{error:?}");
         }
     }
 

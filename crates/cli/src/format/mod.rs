@@ -1,7 +1,7 @@
 //! Keys and values as text, one record a line: `tsv`, `jsonl`, `lines`.
 
-pub(crate) mod jsonl;
-pub(crate) mod tsv;
+pub mod jsonl;
+pub mod tsv;
 
 use clap::ValueEnum;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// How a line holds a record on input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum InputFormat {
+pub enum InputFormat {
     /// key TAB value, with the escapes \t \n \\ \xHH
     #[default]
     Tsv,
@@ -21,7 +21,7 @@ pub(crate) enum InputFormat {
 
 /// How a record is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum OutputFormat {
+pub enum OutputFormat {
     /// key TAB value; tab, newline, backslash and bytes that are no UTF-8 are escaped
     #[default]
     Tsv,
@@ -32,7 +32,7 @@ pub(crate) enum OutputFormat {
 impl InputFormat {
     /// Read a line (without its newline) into `key` and `value`, which are cleared first. `number` counts from 1. The error
     /// says what is wrong with the line and how it should be.
-    pub(crate) fn read(self, line: &[u8], number: u64, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<(), String> {
+    pub fn read(self, line: &[u8], number: u64, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<(), String> {
         key.clear();
         value.clear();
         match self {
@@ -49,7 +49,7 @@ impl InputFormat {
 
 impl OutputFormat {
     /// Append the record as a line, its newline included; without a value only the key.
-    pub(crate) fn write(self, key: &[u8], value: Option<&[u8]>, line: &mut Vec<u8>) {
+    pub fn write(self, key: &[u8], value: Option<&[u8]>, line: &mut Vec<u8>) {
         match self {
             Self::Tsv => tsv::write(key, value, line),
             Self::Jsonl => jsonl::write(key, value, line),

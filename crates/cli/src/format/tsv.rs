@@ -5,7 +5,7 @@
 //! are not valid UTF-8 are escaped, so that what is written is valid UTF-8 and reads back as the same bytes.
 
 /// Split and unescape a line.
-pub(crate) fn read(line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<(), String> {
+pub fn read(line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<(), String> {
     let tab = line
         .iter()
         .position(|byte| *byte == b'\t')
@@ -15,7 +15,7 @@ pub(crate) fn read(line: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Resul
 }
 
 /// Append the bytes that `text` stands for.
-pub(crate) fn unescape(text: &[u8], into: &mut Vec<u8>) -> Result<(), String> {
+pub fn unescape(text: &[u8], into: &mut Vec<u8>) -> Result<(), String> {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
         into.extend_from_slice(&rest[..at]);
@@ -47,7 +47,7 @@ fn digit(byte: u8) -> Option<u8> {
 }
 
 /// Append key and value, escaped, without a newline.
-pub(crate) fn write(key: &[u8], value: Option<&[u8]>, line: &mut Vec<u8>) {
+pub fn write(key: &[u8], value: Option<&[u8]>, line: &mut Vec<u8>) {
     escape(key, line);
     if let Some(value) = value {
         line.push(b'\t');
@@ -56,7 +56,7 @@ pub(crate) fn write(key: &[u8], value: Option<&[u8]>, line: &mut Vec<u8>) {
 }
 
 /// Append `bytes` with what must be escaped escaped.
-pub(crate) fn escape(bytes: &[u8], into: &mut Vec<u8>) {
+pub fn escape(bytes: &[u8], into: &mut Vec<u8>) {
     for chunk in bytes.utf8_chunks() {
         let mut rest = chunk.valid().as_bytes();
         while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\t' | b'\n' | b'\\')) {
