@@ -9,7 +9,7 @@ CARGO ?= cargo
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test build crash lint doc clean
+.PHONY: help setup demo test build crash fuzz lint doc clean
 
 help: ## this list
 	@echo 'Biombo: make targets'
@@ -39,6 +39,9 @@ crash: setup ## the SIGKILL loop, 100 rounds instead of the 20 of `make test`, a
 	@echo 'Simulated crashes: BIOMBO_CAMPAIGN_IMAGES=10000000 goes on until so many different images were seen, whatever it takes'
 	BIOMBO_CAMPAIGN_SECONDS=$${BIOMBO_CAMPAIGN_SECONDS:-300} \
 	  $(CARGO) test --locked --release --package biombo-journal --package biombo-log --test crash --test log_crash -- --nocapture
+
+fuzz: setup ## fuzz every decoder, and sequences of operations with crashes: BIOMBO_FUZZ_SECONDS (600) each, two at a time on two cores
+	@scripts/fuzz.sh
 
 lint: setup ## fmt, clippy and docs, warnings denied; licences, sources and duplicates of dependencies
 	$(CARGO) fmt --all --check

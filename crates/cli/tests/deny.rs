@@ -142,3 +142,25 @@ fn no_dependency_is_banned_or_there_twice() {
     let stale: Vec<_> = skipped.iter().filter(|name| versions.get(*name).is_none_or(|v| v.len() < 2)).collect();
     assert!(stale.is_empty(), "deny.toml skips duplicates that are gone: {stale:?}");
 }
+
+/// Names and versions of a lock file.
+fn locked(file: &str) -> BTreeSet<(String, String)> {
+    let text = std::fs::read_to_string(root().join(file)).expect("the lock file is there");
+    let lock: toml::Table = text.parse().expect("a lock file is TOML");
+    let field = |package: &toml::Value, name: &str| package[name].as_str().expect("a string").to_owned();
+    let packages = lock["package"].as_array().expect("packages");
+    packages.iter().map(|package| (field(package, "name"), field(package, "version"))).collect()
+}
+
+/// What is fuzzed is what is built: the checks above hold for it too.
+#[test]
+fn the_fuzz_targets_are_built_of_the_same_packages_and_libfuzzer() {
+    let ours = locked("Cargo.lock");
+    // jobserver: parallel compilation of libFuzzer by the crate cc.
+    let more: BTreeSet<_> = ["biombo-fuzz", "libfuzzer-sys", "jobserver"].into();
+    let strays: Vec<_> = locked("fuzz/Cargo.lock")
+        .into_iter()
+        .filter(|package| !ours.contains(package) && !more.contains(package.0.as_str()))
+        .collect();
+    assert!(strays.is_empty(), "fuzz/Cargo.lock has {strays:?}; copy Cargo.lock there and build the targets");
+}

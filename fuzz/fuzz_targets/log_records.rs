@@ -1,0 +1,2 @@
+#![no_main]
+biombo_fuzz::target!("log_records");
