@@ -185,10 +185,16 @@ fn see(calls: &[Call], dir: &str) -> Seen {
                 sync_fds.insert(call.result, of);
             }
             "rename" | "renameat" | "renameat2" if call.result == 0 => {
-                let path = call.arg(if call.name == "rename" { 1 } else { 3 }).trim_matches('"');
-                if below(path) {
-                    known.insert(path.to_owned());
-                    seen.created.push((done, path.to_owned()));
+                let (from, to) = if call.name == "rename" { (0, 1) } else { (1, 3) };
+                let (from, to) = (call.arg(from).trim_matches('"'), call.arg(to).trim_matches('"'));
+                if below(to) {
+                    known.insert(to.to_owned());
+                    seen.created.push((done, to.to_owned()));
+                    // What is mapped keeps its mapping, and has this name from now on.
+                    for (.., path) in maps.iter_mut().filter(|(.., path)| path == from) {
+                        to.clone_into(path);
+                        seen.mapped.push((done, to.to_owned()));
+                    }
                 }
             }
             "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" if call.result >= 0 => {

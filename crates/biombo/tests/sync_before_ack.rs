@@ -12,7 +12,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use biombo_engine::{Durability, EngineKind, Op, OpenOptions, Registry};
+use biombo::{Durability, EngineKind, Op, OpenOptions};
 use sync_trace::judge::{MARKERS, Proof, TRACED, Verdicts, judge, needle};
 
 const WRITES: usize = 20;
@@ -35,12 +35,6 @@ impl Mode {
     const ALL: [Self; 4] = [Self::Sync, Self::OsThenSync, Self::Os, Self::ManyThreads];
 }
 
-fn registry() -> Registry {
-    let mut registry = Registry::new();
-    biombo_foreign::register(&mut registry);
-    registry
-}
-
 /// The child's part; without its environment it is no test at all.
 #[test]
 fn writer_of_the_traced_child() {
@@ -53,7 +47,7 @@ fn writer_of_the_traced_child() {
     };
     let mode = Mode::ALL.into_iter().find(|known| format!("{known:?}") == mode).expect("a known mode");
     let home = Path::new(&home);
-    let registry = registry();
+    let registry = biombo::registry();
     let kind = registry.get(&engine).expect("the parent has it too");
     let engine = (kind.open)(&OpenOptions::new(home.join("instance"))).expect("open");
     let markers = File::create(home.join(MARKERS)).expect("the file of markers");
@@ -111,7 +105,8 @@ fn traced(kind: &EngineKind, mode: Mode) -> Option<Verdicts> {
 }
 
 fn persistent() -> Vec<EngineKind> {
-    let kinds: Vec<EngineKind> = registry().iter().filter(|kind| (kind.capabilities)().persistent).cloned().collect();
+    let kinds: Vec<EngineKind> =
+        biombo::registry().iter().filter(|kind| (kind.capabilities)().persistent).cloned().collect();
     assert!(!kinds.is_empty(), "this build has no persistent engine");
     kinds
 }

@@ -125,6 +125,25 @@ fn a_mapping_is_synced_by_msync_of_its_addresses() {
 }
 
 #[test]
+fn a_mapped_file_is_synced_by_the_name_that_it_got_later() {
+    let open = r#"
+        openat(AT_FDCWD</>, "{}/1.new", O_RDWR|O_CREAT, 0644) = 5<{}/1.new>
+        mmap(NULL, 1048576, PROT_READ|PROT_WRITE, MAP_SHARED, 5<{}/1.new>, 0) = 0x7f0000000000
+        rename("{}/1.new", "{}/1.seg") = 0
+    "#;
+    let named = "fsync(4<{}>) = 0\n";
+    for (sync, due) in [
+        ("fdatasync(5<{}/1.seg>) = 0", true),
+        ("msync(0x7f0000000000, 4096, MS_SYNC) = 0", true),
+        ("fdatasync(6<{}/2.seg>) = 0", false),
+        ("", false),
+    ] {
+        assert_eq!(verdict(&[open, named, BEGIN, sync, ACK].concat()).is_ok(), due, "{sync}");
+        assert!(verdict(&[open, BEGIN, sync, ACK].concat()).is_err(), "its directory was not synced: {sync}");
+    }
+}
+
+#[test]
 fn a_new_file_needs_its_directory_synced() {
     let log = r#"openat(AT_FDCWD</>, "{}/log", O_WRONLY|O_CREAT|O_TRUNC, 0644) = 5<{}/log>
 "#;
