@@ -33,10 +33,10 @@ test: setup ## build and run every test with all features
 build: setup ## target/release/biombo with every engine
 	$(CARGO) build --locked --release --package biombo-cli --all-features
 
-crash: setup ## the SIGKILL loop, 100 rounds instead of the 20 of `make test`, and the log engine's simulated crashes, 5 minutes
-	BIOMBO_KILL_ROUNDS=$${BIOMBO_KILL_ROUNDS:-100} \
-	  $(CARGO) test --locked --package biombo-cli --all-features --test kill -- --nocapture --test-threads=1
-	@echo 'Simulated crashes: BIOMBO_CAMPAIGN_IMAGES=10000000 goes on until so many different images were seen, whatever it takes'
+crash: setup ## the SIGKILL loops, 100 and 200 rounds instead of the 20 and 10 of `make test`, and simulated crashes, 5 minutes
+	BIOMBO_KILL_ROUNDS=$${BIOMBO_KILL_ROUNDS:-100} BIOMBO_KILL_LOG_ROUNDS=$${BIOMBO_KILL_LOG_ROUNDS:-200} \
+	  $(CARGO) test --locked --package biombo-cli --all-features --test kill --test kill_log -- --nocapture --test-threads=1
+	@echo 'Simulated crashes: BIOMBO_CAMPAIGN_IMAGES=10000000 goes on until each campaign has seen so many different images, whatever it takes'
 	BIOMBO_CAMPAIGN_SECONDS=$${BIOMBO_CAMPAIGN_SECONDS:-300} \
 	  $(CARGO) test --locked --release --package biombo-journal --package biombo-log --test crash --test log_crash -- --nocapture
 

@@ -8,11 +8,12 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use biombo::{Batch, Durability, Options, Range, Store};
+use common::kill::{Dice, kill_soon, report};
 use common::{command, has_engine, run, words};
 use tempfile::tempdir;
 
@@ -25,41 +26,9 @@ fn rounds() -> u64 {
     std::env::var("BIOMBO_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(20)
 }
 
-/// Print what was reached, and keep it where `make test` looks: a test that passes is not heard.
-fn report(line: &str) {
-    println!("{line}");
-    let Some(dir) = std::env::var_os("BIOMBO_CAMPAIGN_REPORTS") else { return };
-    let mut name = line.to_owned();
-    name.retain(|c| c.is_ascii_alphabetic());
-    name.truncate(60);
-    std::fs::write(std::path::Path::new(&dir).join(format!("kill-{name}.txt")), format!("{line}\n")).expect("a report");
-}
-
-/// Random enough for times and sizes, and the same in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
-
 fn value(line: u64) -> String {
     let length = (line.wrapping_mul(2_654_435_761) % 400) as usize;
     format!("{line}:{}", "v".repeat(length))
-}
-
-/// Kill `child`: in one of five rounds at any time from its start, while it opens or creates the store; in the others at any
-/// time after its first acknowledgement, of which `working` tells.
-fn kill_soon(child: &mut Child, working: &Receiver<()>, dice: &mut Dice) {
-    if dice.below(5) > 0 {
-        // A child that never gets so far is killed all the same, and counted as idle.
-        let _ = working.recv_timeout(Duration::from_secs(20));
-    }
-    std::thread::sleep(Duration::from_micros(dice.below(200_000)));
-    child.kill().expect("a child can be killed");
-    child.wait().expect("a killed child ends");
 }
 
 /// Feed lines to `biombo load --acks`, kill it, and look for every acknowledged line, round after round.

@@ -1,6 +1,8 @@
 //! Running the command and looking at what came of it.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod kill;
+
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
