@@ -11,15 +11,14 @@ use biombo_base::io::{AlignedBuf, BLOCK_BYTES, File, Mapping, MappingWriter};
 use biombo_base::{Error, Result};
 
 use crate::failure::unknown;
-use crate::files::Made;
-use crate::footer::encode_footer;
 use crate::format::{FLAG_LAST_OF_WRITE, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::frame::{Batch, encode_frame};
-use crate::manifest::{FooterAt, Seal};
-use crate::table::Segment;
+use crate::prepare::Ahead;
+use crate::supply::Made;
+use crate::table::{Footer, Segment};
 use crate::{Lsn, Mode, Position};
 
-/// Pages made present ahead of the end of a mapped segment, at once.
+/// Pages made present ahead of the end of a mapped segment, at once, where nobody else sees to that.
 const POPULATE_BYTES: u64 = 1 << 20;
 
 /// How far a fresh direct segment is filled with zeros ahead of small writes, in bytes. The first write to room that was only
@@ -44,6 +43,8 @@ pub(crate) struct Active {
     /// Where the next write goes.
     offset: u64,
     populated: u64,
+    /// Who makes pages present ahead, if not the writer.
+    pub ahead: Option<Arc<Ahead>>,
     /// To here the file is in use (direct only).
     filled: u64,
 }
@@ -51,7 +52,7 @@ pub(crate) struct Active {
 impl Active {
     /// Begin to write a segment; `readable` gives what readers see of it.
     pub fn begin(made: Made, readable: bool) -> Result<(Self, Option<Arc<Segment>>)> {
-        let Made { header, file, mapping, is_recycled } = made;
+        let Made { header, file, mapping, is_recycled, ahead } = made;
         let start = SEGMENT_HEADER_BYTES as u64;
         let failed = |e| unknown(Error::io(format_args!("map segment {}", header.number), e));
         let memory = match mapping {
@@ -71,10 +72,10 @@ impl Active {
         let seed = header.seed();
         let segment = memory.filter(|_| readable).map(|data| {
             let SegmentHeader { number, kind, mode, .. } = header;
-            Arc::new(Segment { number, kind, mode, seed, data, footer: None })
+            Arc::new(Segment { number, kind, mode, seed, data, footer: Footer::At(None) })
         });
         let filled = if is_recycled { header.capacity_bytes } else { start };
-        Ok((Self { header, file, seed, sink, offset: start, populated: start, filled }, segment))
+        Ok((Self { header, file, seed, sink, offset: start, populated: start, ahead, filled }, segment))
     }
 
     /// Where the next write goes.
@@ -104,9 +105,9 @@ impl Active {
         let bytes = batches.iter().map(Batch::frame_bytes).sum();
         let padded = self.padded(bytes);
         match self.header.mode {
-            Mode::Mapped => self.populate(padded as u64),
+            Mode::Mapped if self.ahead.is_none() => self.populate(padded as u64),
             Mode::Direct => self.fill(padded as u64)?,
-            Mode::Buffered => {}
+            Mode::Mapped | Mode::Buffered => {}
         }
         let Self { header, file, seed, sink, offset, .. } = self;
         let into = match sink {
@@ -178,31 +179,5 @@ impl Active {
     /// Make everything written durable.
     pub fn sync(&self) -> Result<()> {
         self.file.sync().map_err(|e| unknown(Error::io(format_args!("sync segment {}", self.header.number), e)))
-    }
-
-    /// Write the owner's footer behind the frames, unless it is empty; what `Full` leaves out is only a footer. Returns where
-    /// the segment ends, and the bytes written.
-    pub fn seal(&self, end_lsn: Lsn, durable_lsn: Lsn, footer: &[u8]) -> Result<(Seal, usize)> {
-        let mut seal = Seal { end_lsn, data_bytes: self.offset, footer: None };
-        if footer.is_empty() {
-            return Ok((seal, 0));
-        }
-        let blocks = encode_footer(self.seed, end_lsn, durable_lsn, footer);
-        let offset = self.offset.next_multiple_of(BLOCK_BYTES as u64);
-        match self.file.write_at(&blocks, offset) {
-            Ok(()) => {
-                seal.footer = Some(FooterAt { offset, bytes: footer.len() as u32 });
-                Ok((seal, blocks.len()))
-            }
-            Err(e) => {
-                let error = Error::io(format_args!("write the footer of segment {}", self.header.number), e);
-                if error.kind() == biombo_base::ErrorKind::Full { Ok((seal, 0)) } else { Err(error) }
-            }
-        }
-    }
-
-    /// The length of the file, when the footer may have made it longer.
-    pub fn file_bytes(&self) -> Result<u64> {
-        self.file.len().map_err(|e| unknown(Error::io(format_args!("seal segment {}", self.header.number), e)))
     }
 }

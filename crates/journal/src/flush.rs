@@ -7,7 +7,7 @@
 //! 3. After a failed sync nothing is synced any more, and everything that asks is refused.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +16,7 @@ use biombo_base::{Error, Result};
 
 use crate::Lsn;
 use crate::failure::unknown;
+use crate::sealing::Sealing;
 
 /// A segment to be synced.
 pub(crate) struct Unsynced {
@@ -25,6 +26,8 @@ pub(crate) struct Unsynced {
 
 pub(crate) enum How {
     Sync(Arc<dyn File>),
+    /// Its footer goes before.
+    Sealed(Arc<Sealing>),
     /// Recovered: what no watermark covers may be in the page cache only; and if it was a failed sync that ended the last
     /// owner, those pages may count as clean, and no sync would ever write them. So they are written once more, the same
     /// bytes in the same place, and synced.
@@ -119,8 +122,8 @@ impl Flush {
         let _syncing = locked(&self.syncing);
         self.check()?;
         let Some(oldest) = locked(&self.queue).unsynced.front().cloned() else { return Ok(false) };
-        if let Err(e) = self.sync(&oldest) {
-            let error = unknown(Error::io("sync a sealed segment", e));
+        if let Err(error) = self.sync(&oldest) {
+            let error = unknown(error);
             self.poison(&error);
             return Err(error);
         }
@@ -140,25 +143,32 @@ impl Flush {
         self.durable_to(first);
     }
 
-    fn sync(&self, unsynced: &Unsynced) -> std::io::Result<()> {
+    fn sync(&self, unsynced: &Unsynced) -> Result<()> {
+        let failed = |e| Error::io("sync a sealed segment", e);
         match &unsynced.how {
-            How::Sync(file) => file.sync(),
-            How::Rewrite { path, from, to } => {
-                let file = self.io.open(path, OpenMode { write: true, ..OpenMode::READ })?;
-                let mut at = *from;
-                let mut chunk = Vec::new();
-                while at < *to {
-                    chunk.resize((to - at).min(1 << 20) as usize, 0);
-                    let got = file.read_at(&mut chunk, at)?;
-                    if got == 0 {
-                        break;
-                    }
-                    file.write_at(&chunk[..got], at)?;
-                    at += got as u64;
-                }
-                file.sync()
+            How::Sync(file) => file.sync().map_err(failed),
+            How::Sealed(sealing) => {
+                sealing.finish()?;
+                sealing.file().sync().map_err(failed)
             }
+            How::Rewrite { path, from, to } => self.rewrite(path, *from, *to).map_err(failed),
         }
+    }
+
+    fn rewrite(&self, path: &Path, from: u64, to: u64) -> std::io::Result<()> {
+        let file = self.io.open(path, OpenMode { write: true, ..OpenMode::READ })?;
+        let mut at = from;
+        let mut chunk = Vec::new();
+        while at < to {
+            chunk.resize((to - at).min(1 << 20) as usize, 0);
+            let got = file.read_at(&mut chunk, at)?;
+            if got == 0 {
+                break;
+            }
+            file.write_at(&chunk[..got], at)?;
+            at += got as u64;
+        }
+        file.sync()
     }
 
     pub fn flush_all(&self) -> Result<()> {

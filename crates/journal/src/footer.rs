@@ -22,6 +22,11 @@ pub(crate) fn encode_footer(seed: u32, end_lsn: Lsn, durable_lsn: Lsn, footer: &
     blocks
 }
 
+/// How many bytes of blocks a footer takes.
+pub(crate) fn footer_blocks_bytes(footer_bytes: usize) -> usize {
+    (FRAME_HEADER_BYTES + record_bytes(footer_bytes)).next_multiple_of(BLOCK_BYTES)
+}
+
 /// Read it back. `Corruption` when it is not as it was written.
 pub(crate) fn read_footer(io: &dyn Io, path: &Path, seed: u32, at: FooterAt) -> Result<Vec<u8>> {
     let failed = |e| Error::io(format_args!("read {}", path.display()), e);

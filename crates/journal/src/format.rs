@@ -18,7 +18,7 @@ use biombo_base::{Error, Result};
 use crate::{Lsn, Mode, SegmentKind, SegmentNumber};
 
 /// The format that this build writes and reads.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 /// The first bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"BIOMBOJL";
 /// The first bytes of every frame.

@@ -59,7 +59,8 @@
 //!
 //! Modules, from the bytes up: [`mod@format`] (headers and records), `frame` (laying out a batch), `footer`, `names`
 //! (files), `manifest` (which segments exist), `reader` (one segment's file), `recovery` and `replay` (opening), `files`
-//! (making, dropping and recycling segments), `table` (readers), `flush` (what is sealed and not synced), `chooser` (modes),
+//! (the segments in use), `supply` (their files: made, kept, removed), `edits` (of the manifest, from any thread), `prepare` (work ahead
+//! of the writer), `sealing` (what is left to do when a segment is written no more), `table` (readers), `flush` (what is sealed and not synced), `chooser` (modes),
 //! `active` (the segment that is written), `cold` (segments written apart), `walk` (their records in order), `log`, `group` (what is gathered for the next
 //! write), `journal` (group commit), `repair` (of what is damaged).
 #![forbid(unsafe_code)]
@@ -68,6 +69,7 @@
 mod active;
 mod chooser;
 mod cold;
+mod edits;
 mod failure;
 mod files;
 mod flush;
@@ -81,10 +83,13 @@ mod manifest;
 mod names;
 mod options;
 mod position;
+mod prepare;
 mod reader;
 mod recovery;
 mod repair;
 mod replay;
+mod sealing;
+mod supply;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -94,11 +99,12 @@ pub use cold::{ColdSegment, ColdWriter};
 pub use flush::Flusher;
 pub use format::BATCH_BYTES_MAX;
 pub use journal::Journal;
-pub use log::{Footers, Log, Parts, Replaced};
+pub use log::{Footers, Installing, Log, Parts, Replaced};
 pub use options::{
     Durability, JournalOptions, JournalStats, LogOptions, LogStats, Lsn, Mode, Modes, SegmentInfo, SegmentKind,
 };
 pub use position::{Position, SegmentNumber};
+pub use prepare::{Preparer, Preparing};
 pub use repair::{Loss, Repaired, Salvage};
 pub use replay::{Replay, Wants};
 pub use table::{LogReader, Segment};

@@ -9,22 +9,27 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use biombo_base::io::{Advice, Io, Lock};
+use biombo_base::io::{Io, Lock};
 use biombo_base::published::{Domain, Published};
 use biombo_base::{Error, ErrorKind, Result};
 
 use crate::active::Active;
 use crate::chooser::Chooser;
 use crate::cold::{ColdSegment, ColdWriter};
+use crate::edits::Unsaid;
 use crate::failure::Failure;
-use crate::files::{Files, map_sealed};
+use crate::files::{Exchange, Files, Live, map_sealed};
 use crate::flush::{Flush, Flusher, How, Unsynced};
+use crate::footer::footer_blocks_bytes;
 use crate::format::{BATCH_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::frame::Batch;
 use crate::manifest::{Loaded, Manifest};
 use crate::names::{Name, lock_path};
+use crate::prepare::{Ahead, Prepare, Preparer, Preparing, is_due};
 use crate::recovery::{Found, Listing, recover};
-use crate::table::{LogReader, Segment, Shared, Table};
+use crate::sealing::Sealing;
+use crate::supply::Made;
+use crate::table::{Footer, LogReader, Segment, Shared, Table};
 use crate::{Durability, LogOptions, LogStats, Lsn, Mode, Position, Replay, SegmentInfo, SegmentKind, SegmentNumber};
 
 /// A record as slices that are stored one behind the other.
@@ -45,6 +50,10 @@ pub struct Log {
     footers: Option<Footers>,
     footer: Vec<u8>,
     stats: LogStats,
+    prepare: Arc<Prepare>,
+    /// Whether somebody works ahead, and has been told to make the next segment.
+    has_preparer: bool,
+    is_told: bool,
     /// Held for as long as the log is open.
     _lock: Box<dyn Lock>,
 }
@@ -119,6 +128,9 @@ impl Log {
             footers: None,
             footer: Vec::new(),
             stats: LogStats::default(),
+            prepare: Arc::default(),
+            has_preparer: false,
+            is_told: false,
             _lock: lock,
         })
     }
@@ -200,7 +212,48 @@ impl Log {
         if mode == Mode::Direct && self.flush.len() == 0 {
             self.flush.durable_to(self.written_lsn);
         }
+        if self.has_preparer && mode == Mode::Mapped {
+            self.tell_preparer();
+        }
         Ok(batches.len())
+    }
+
+    /// Wake the preparer when the pages ahead get few, or the next segment is due.
+    #[inline]
+    fn tell_preparer(&mut self) {
+        let Some(active) = &self.active else { return };
+        let offset = active.offset();
+        let is_due = !self.is_told && is_due(offset, active.header.capacity_bytes);
+        if is_due || active.ahead.as_ref().is_some_and(|ahead| ahead.is_short(offset)) {
+            self.is_told |= is_due;
+            self.prepare.wake();
+        }
+    }
+
+    /// What works ahead of the writer from now on: run it on a thread, so that appends wait for no disk.
+    pub fn preparer(&mut self) -> Preparer {
+        self.has_preparer = true;
+        Preparer { prepare: Arc::clone(&self.prepare) }
+    }
+
+    /// Begin what there is to be done ahead; it is [run](Preparing::run) while the log goes on. `None`: nothing.
+    pub fn begin_preparing(&mut self) -> Option<Preparing> {
+        self.flush.check().ok()?;
+        self.prepare.quiesce();
+        let removals = self.files.poll();
+        let is_due = self.active.as_ref().is_some_and(|active| {
+            active.header.mode == Mode::Mapped && is_due(active.offset(), active.header.capacity_bytes)
+        });
+        let next = if is_due && !self.prepare.has_made() { self.files.next_prepared() } else { None };
+        if next.is_none() && removals.is_empty() {
+            return None;
+        }
+        Some(Preparing::new(&self.prepare, &self.files.supply, &self.flush, next, removals))
+    }
+
+    /// Wait until no work ahead is under way. None begins before `self` is given to somebody else.
+    pub fn quiesce(&mut self) {
+        self.prepare.quiesce();
     }
 
     fn fitting<B: Batch>(&self, batches: &[B]) -> usize {
@@ -232,6 +285,15 @@ impl Log {
             self.flush.push(Unsynced { end_lsn: self.written_lsn, how });
         }
         Ok(())
+    }
+
+    /// What [`begin_sync`](Self::begin_sync) began is done: pages that the kernel has written back are made ready again, by the
+    /// preparer.
+    pub fn after_sync(&mut self) {
+        if let Some(ahead) = self.active.as_ref().and_then(|active| active.ahead.as_ref()) {
+            ahead.again();
+            self.prepare.wake();
+        }
     }
 
     /// All records before this are durable.
@@ -267,7 +329,7 @@ impl Log {
     /// All segments, by number.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         let durable_lsn = self.durable_lsn();
-        let mut infos: Vec<_> = self.files.live.values().map(|l| l.found.info(l.sealed, durable_lsn)).collect();
+        let mut infos: Vec<_> = self.files.live.values().map(|l| l.found().info(l.sealed, durable_lsn)).collect();
         if let Some(active) = &self.active
             && let Some(info) = infos.iter_mut().find(|info| info.number == active.header.number)
         {
@@ -289,7 +351,8 @@ impl Log {
     /// `Invalid`, and nothing is done, when one of them does not exist or is the last of the log's order (which is never
     /// dropped). `Full`: nothing was changed.
     pub fn drop_segments(&mut self, numbers: &[SegmentNumber]) -> Result<()> {
-        let dropped = self.exchange(numbers, None)?;
+        let dropping = self.begin_drop(numbers)?;
+        let dropped = self.installed(dropping)?;
         self.release(dropped);
         Ok(())
     }
@@ -307,9 +370,10 @@ impl Log {
         let numbers: Vec<_> = old.iter().map(|pair| pair[0].number).collect();
         self.files.check_droppable(&numbers)?;
         let durable_lsn = self.durable_lsn().max(first_kept);
-        self.files.exchange(&numbers, None, durable_lsn).map_err(|failure| self.fail(failure))?;
+        let exchange = self.files.exchange(&numbers, None, durable_lsn);
+        let dropped = self.installed(Installing { exchange, cold: None, done: None })?;
         self.flush.discard(first_kept);
-        self.release(Replaced(numbers));
+        self.release(dropped);
         Ok(())
     }
 
@@ -325,21 +389,40 @@ impl Log {
     /// from now on, and the old ones until [`release`](Self::release): move the index in between. Errors as for
     /// [`drop_segments`](Self::drop_segments); without success the cold segment is gone.
     pub fn install(&mut self, cold: ColdSegment, replaces: &[SegmentNumber]) -> Result<Replaced> {
-        let installed = self.exchange(replaces, Some(cold.found));
-        if installed.is_ok() || self.flush.check().is_err() {
-            // If it failed in the middle, the manifest may name it.
-            cold.installed();
-        }
-        installed
+        let installing = self.begin_install(cold, replaces)?;
+        self.installed(installing)
+    }
+
+    /// The same in three parts, of which the second, [`Installing::run`], does without the log while that goes on. Nobody else
+    /// drops what is replaced meanwhile.
+    pub fn begin_install(&mut self, cold: ColdSegment, replaces: &[SegmentNumber]) -> Result<Installing> {
+        let exchange = self.begin_exchange(replaces, Some(cold.found))?;
+        Ok(Installing { exchange, cold: Some(cold), done: None })
+    }
+
+    /// The same with no segment to put in their place; errors as for [`drop_segments`](Self::drop_segments).
+    pub fn begin_drop(&mut self, numbers: &[SegmentNumber]) -> Result<Installing> {
+        let exchange = self.begin_exchange(numbers, None)?;
+        Ok(Installing { exchange, cold: None, done: None })
+    }
+
+    /// Take in what came of it.
+    pub fn installed(&mut self, mut installing: Installing) -> Result<Replaced> {
+        installing.run();
+        let Installing { exchange, done, .. } = installing;
+        let added = done.expect("invariant: it was run").map_err(|failure| self.fail(failure))?;
+        self.files.exchanged(&exchange.numbers, added);
+        Ok(Replaced(exchange.numbers))
     }
 
     /// Nobody will look for records in the replaced segments any more, but who is pinned now. Their space is reused after
     /// that.
     pub fn release(&mut self, replaced: Replaced) {
         self.files.release(&replaced.0);
+        self.reclaim();
     }
 
-    fn exchange(&mut self, numbers: &[SegmentNumber], cold: Option<Found>) -> Result<Replaced> {
+    fn begin_exchange(&mut self, numbers: &[SegmentNumber], cold: Option<Found>) -> Result<Exchange> {
         self.flush.check()?;
         self.files.check_droppable(numbers)?;
         let hot = numbers.iter().filter_map(|number| self.files.live.get(number)).map(|live| live.found);
@@ -350,9 +433,7 @@ impl Log {
         if self.durable_lsn() < end_lsn {
             self.make_durable().map_err(|failure| self.fail(failure))?;
         }
-        let durable_lsn = self.durable_lsn();
-        self.files.exchange(numbers, cold, durable_lsn).map_err(|failure| self.fail(failure))?;
-        Ok(Replaced(numbers.to_vec()))
+        Ok(self.files.exchange(numbers, cold, self.durable_lsn()))
     }
 
     /// What syncs sealed segments in the background.
@@ -362,7 +443,11 @@ impl Log {
 
     /// Let go of the files of dropped segments that nobody reads any more. Also done whenever a segment is begun or dropped.
     pub fn reclaim(&mut self) {
-        self.files.poll();
+        if self.has_preparer {
+            self.prepare.wake();
+        } else {
+            self.files.reclaim();
+        }
     }
 
     /// The directory.
@@ -421,7 +506,23 @@ impl Log {
     }
 
     fn begin(&mut self, write_bytes: usize, mode: Mode) -> Result<(), Failure> {
-        let made = self.files.make(self.written_lsn, self.durable_lsn(), write_bytes, mode)?;
+        self.is_told = false;
+        let prepared = self.prepare.take();
+        let fits = |made: &Made| {
+            mode == Mode::Mapped && SEGMENT_HEADER_BYTES as u64 + write_bytes as u64 <= made.header.capacity_bytes
+        };
+        let mut made = match prepared {
+            Some(mut made) if fits(&made) => {
+                made.header.base_lsn = self.written_lsn;
+                self.files.supply.edits.note([Unsaid::Begun(made.header.number, self.written_lsn)]);
+                made
+            }
+            in_vain => self.make(write_bytes, mode, in_vain)?,
+        };
+        if let Some(mapping) = made.mapping.as_ref().filter(|_| self.has_preparer && made.ahead.is_none()) {
+            made.ahead = Some(Arc::new(Ahead::new(mapping)));
+        }
+        self.prepare.set_ahead(made.ahead.clone());
         let header = made.header;
         let (active, segment) = Active::begin(made, self.files.shared.is_some()).map_err(Failure::Fatal)?;
         self.active = Some(active);
@@ -430,6 +531,23 @@ impl Log {
         self.stats.segments_made += 1;
         self.stats.written_bytes += SEGMENT_HEADER_BYTES as u64;
         Ok(())
+    }
+
+    /// Make a segment now, and drop one that was prepared in vain.
+    fn make(&mut self, write_bytes: usize, mode: Mode, in_vain: Option<Made>) -> Result<Made, Failure> {
+        let number = in_vain.as_ref().map(|made| made.header.number);
+        let made = self.files.make(self.written_lsn, self.durable_lsn(), write_bytes, mode, number);
+        match (made, in_vain) {
+            (Ok(made), Some(dropped)) => {
+                self.files.supply.remove(dropped.into());
+                Ok(made)
+            }
+            (Err(failure), Some(kept)) => {
+                self.prepare.put_back(kept);
+                Err(failure)
+            }
+            (made, None) => made,
+        }
     }
 
     fn seal_active(&mut self, footer: Option<&[u8]>) -> Result<(), Failure> {
@@ -445,25 +563,38 @@ impl Log {
             let found = Found { header: active.header, seal, file_bytes, unsettled: None };
             footers(&found.info(true, self.flush.durable_lsn()), &mut self.footer);
         }
-        let footer = footer.unwrap_or(&self.footer);
-        let sealed = active.seal(end_lsn, self.flush.durable_lsn(), footer);
+        let footer = match footer {
+            Some(footer) => footer.to_vec(),
+            // The next one will be about as long.
+            None => {
+                let next = Vec::with_capacity(self.footer.len());
+                std::mem::replace(&mut self.footer, next)
+            }
+        };
         self.footer.clear();
-        let (seal, bytes) = sealed.map_err(Failure::Fatal)?;
-        self.stats.written_bytes += bytes as u64;
-        let file_bytes = active.file_bytes().map_err(Failure::Fatal)?;
+        if !footer.is_empty() {
+            self.stats.written_bytes += footer_blocks_bytes(footer.len()) as u64;
+        }
+        let path = Name::Segment(number).path(&self.files.dir);
+        let end = (end_lsn, active.offset());
+        let file = Arc::clone(&active.file);
+        let sealing = Sealing::new(active.header, path, file, end, self.flush.durable_lsn(), footer);
+        let sealing = Arc::new(sealing);
         let segment = self.files.live.get(&number).and_then(|live| live.segment.as_ref()).map(|written| {
             // Where the file cannot be mapped, its copy in memory serves as well.
-            let data = if mode == Mode::Mapped { None } else { map_sealed(&*active.file, &seal).ok() };
+            let data = if mode == Mode::Mapped { None } else { map_sealed(&*active.file, &sealing.seal()).ok() };
             let data = data.unwrap_or_else(|| Arc::clone(&written.data));
-            // What memory pressure takes is read back record by record. Only time is at stake.
-            let _ = data.advise(0, data.capacity(), Advice::SmallPages);
-            Arc::new(Segment { number, kind, mode, seed: written.seed, data, footer: seal.footer })
+            let footer = Footer::Of(Arc::clone(&sealing));
+            Arc::new(Segment { number, kind, mode, seed: written.seed, data, footer })
         });
-        if mode != Mode::Direct {
-            self.flush.push(Unsynced { end_lsn, how: How::Sync(Arc::clone(&active.file)) });
-        }
+        self.files.supply.edits.note([Unsaid::Sealing(Arc::clone(&sealing))]);
+        self.files.sealed(Arc::clone(&sealing), segment);
         drop(active);
-        self.files.sealed(number, seal, file_bytes, segment);
+        if mode == Mode::Direct {
+            sealing.finish().map_err(Failure::Fatal)?;
+        } else {
+            self.flush.push(Unsynced { end_lsn, how: How::Sealed(sealing) });
+        }
         while self.flush.len() > self.options.unsynced_segments_max {
             self.flush.flush_one().map_err(Failure::Fatal)?;
         }
@@ -474,8 +605,14 @@ impl Log {
     /// not taken for a torn tail later. The frame is left out where there is no room for it.
     fn close(&mut self) -> Result<()> {
         self.sync()?;
+        self.prepare.quiesce();
         let durable_lsn = self.durable_lsn();
-        self.files.note_durable(durable_lsn).map_err(Failure::into_error)?;
+        let in_vain = self.prepare.take();
+        let number = in_vain.as_ref().map(|made| made.header.number);
+        self.files.note_durable(durable_lsn, number).map_err(Failure::into_error)?;
+        if let Some(dropped) = in_vain {
+            self.files.supply.remove(dropped.into());
+        }
         if let Some(active) = &mut self.active {
             let nothing: [Parts<'_>; 0] = [];
             let batch: &[Parts<'_>] = &nothing;
@@ -508,6 +645,36 @@ impl Drop for Log {
             let _ = self.close();
         }
         self.flush.close();
+        self.prepare.close();
+    }
+}
+
+/// A cold segment on its way into the log, and what it replaces on its way out; see [`Log::begin_install`].
+#[must_use = "Log::installed takes it in"]
+pub struct Installing {
+    exchange: Exchange,
+    cold: Option<ColdSegment>,
+    done: Option<Result<Option<Live>, Failure>>,
+}
+
+impl Installing {
+    /// Do it; what came of it is known to [`Log::installed`].
+    pub fn run(&mut self) {
+        if self.done.is_some() {
+            return;
+        }
+        let done = self.exchange.run();
+        if let Some(cold) = self.cold.take_if(|_| !matches!(done, Err(Failure::Full(_)))) {
+            // If it failed in the middle, the manifest may name it.
+            cold.installed();
+        }
+        self.done = Some(done);
+    }
+}
+
+impl std::fmt::Debug for Installing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Installing").field("replaces", &self.exchange.numbers).finish_non_exhaustive()
     }
 }
 

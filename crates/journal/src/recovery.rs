@@ -20,6 +20,7 @@ use crate::footer::read_footer;
 use crate::format::{FRAME_HEADER_BYTES, SegmentHeader, records};
 use crate::manifest::{Entry, FooterAt, Loaded, Seal, State};
 use crate::names::Name;
+use crate::prepare::PREPARED;
 use crate::reader::SegmentReader;
 use crate::{Lsn, Position, Replay, SegmentInfo, SegmentKind, SegmentNumber, Wants};
 
@@ -68,8 +69,11 @@ pub(crate) struct Recovered {
     pub discarded: Vec<SegmentNumber>,
     /// Segments that the manifest does not name: what a crash left of making or dropping one.
     pub unnamed: Vec<SegmentNumber>,
-    /// Segments whose footer a crash took before it was synced: they have none.
+    /// Segments whose end or footer the manifest does not say as it was found: a crash took the footer before it was synced, or
+    /// came before the edit.
     pub unfooted: Vec<SegmentNumber>,
+    /// Segments that were prepared, and where they begin, which the manifest does not say.
+    pub begun: Vec<(SegmentNumber, Lsn)>,
     pub next_lsn: Lsn,
     /// All before it is known to be durable.
     pub durable_lsn: Lsn,
@@ -99,8 +103,8 @@ pub(crate) fn recover(
             return Err(Error::corruption(path, 0, "segments are there and their manifest is missing"));
         }
         let (next_lsn, durable_lsn) = (Lsn::FIRST, Lsn::FIRST);
-        let (segments, discarded, unnamed, unfooted) = Default::default();
-        return Ok(Recovered { segments, discarded, unnamed, unfooted, next_lsn, durable_lsn });
+        let (segments, discarded, unnamed, unfooted, begun) = Default::default();
+        return Ok(Recovered { segments, discarded, unnamed, unfooted, begun, next_lsn, durable_lsn });
     };
     let state = &loaded.state;
     if let Some(missing) = state.entries.keys().find(|number| !listing.segments.contains(number)) {
@@ -122,12 +126,23 @@ pub(crate) fn recover(
     let mut next_lsn = Lsn::FIRST;
     let mut discarded = Vec::new();
     let mut unfooted = Vec::new();
+    let mut begun = Vec::new();
     for (i, (number, entry)) in hot.iter().enumerate() {
         let (reader, later) = readers[i..].split_first_mut().expect("invariant: there is a reader for each");
-        if reader.header.base_lsn != entry.base_lsn || reader.header.kind != entry.kind || entry.base_lsn < next_lsn {
+        let is_prepared = reader.header.base_lsn == PREPARED;
+        let base_lsn = if entry.base_lsn == PREPARED { next_lsn } else { entry.base_lsn };
+        if !is_prepared && reader.header.base_lsn != entry.base_lsn
+            || reader.header.kind != entry.kind
+            || base_lsn < next_lsn
+        {
             return Err(reader.damage(32, "the header of a segment and the manifest differ"));
         }
-        if entry.seal.is_none() && !later.is_empty() {
+        reader.header.base_lsn = base_lsn;
+        if entry.base_lsn == PREPARED {
+            begun.push((**number, base_lsn));
+        }
+        let is_followed = hot.get(i + 1).is_some_and(|(_, next)| next.base_lsn == PREPARED);
+        if entry.seal.is_none() && !later.is_empty() && !is_followed {
             return Err(reader.damage(0, "the manifest does not say where this segment ends, and names later ones"));
         }
         if entry.seal.is_some_and(|seal| seal.data_bytes > reader.file_bytes && seal.end_lsn <= durable_lsn) {
@@ -157,7 +172,12 @@ pub(crate) fn recover(
                 durable_lsn = durable_lsn.max(replayed.durable_lsn);
                 let end = replayed.next_lsn;
                 let is_cut = entry.seal.is_some_and(|seal| end < seal.end_lsn);
-                if is_cut || later.is_empty() {
+                if entry.seal.is_none() && !later.is_empty() {
+                    unfooted.push(**number);
+                }
+                // A prepared segment that begins here shows that this one ended.
+                let goes_on = is_followed && !is_cut && begins_with(&mut later[0], end)?;
+                if is_cut || later.is_empty() || is_followed && !goes_on {
                     check_end(reader, &replayed, later, durable_lsn)?;
                 }
                 if is_cut {
@@ -182,7 +202,8 @@ pub(crate) fn recover(
             break;
         }
     }
-    Ok(Recovered { segments, discarded, unnamed, unfooted, next_lsn, durable_lsn: durable_lsn.min(next_lsn) })
+    let durable_lsn = durable_lsn.min(next_lsn);
+    Ok(Recovered { segments, discarded, unnamed, unfooted, begun, next_lsn, durable_lsn })
 }
 
 enum Taken {
@@ -278,6 +299,11 @@ impl Found {
             footer_bytes: self.seal.footer.map(|footer| footer.bytes),
         }
     }
+}
+
+/// Whether the first frame of a segment begins with this record.
+fn begins_with(reader: &mut SegmentReader, lsn: Lsn) -> Result<bool> {
+    Ok(reader.frame(SegmentReader::START)?.is_some_and(|(frame, _)| frame.first_lsn == lsn && !frame.is_footer()))
 }
 
 /// How far a segment went.

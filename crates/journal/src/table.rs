@@ -20,6 +20,7 @@ use crate::footer::read_footer;
 use crate::format::{RECORD_HEADER_BYTES, record_at, record_crc};
 use crate::manifest::FooterAt;
 use crate::names::Name;
+use crate::sealing::Sealing;
 use crate::{Mode, Position, SegmentKind, SegmentNumber};
 
 /// A segment that can be read. Holding it keeps its file and its mapping.
@@ -30,7 +31,24 @@ pub struct Segment {
     pub(crate) mode: Mode,
     pub(crate) seed: u32,
     pub(crate) data: Arc<Mapping>,
-    pub(crate) footer: Option<FooterAt>,
+    pub(crate) footer: Footer,
+}
+
+/// Where the footer of a segment is.
+pub(crate) enum Footer {
+    /// Known when it was opened.
+    At(Option<FooterAt>),
+    /// Written on demand.
+    Of(Arc<Sealing>),
+}
+
+impl std::fmt::Debug for Footer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::At(at) => at.fmt(f),
+            Self::Of(sealing) => sealing.seal().footer.fmt(f),
+        }
+    }
 }
 
 impl Segment {
@@ -180,10 +198,12 @@ impl LogReader {
     /// its checksum differs. Read from the file.
     pub fn footer(&self, number: SegmentNumber) -> Result<Option<Vec<u8>>> {
         let guard = self.pin();
-        let Some((seed, at)) = self.segment(&guard, number).and_then(|segment| Some((segment.seed, segment.footer?)))
-        else {
-            return Ok(None);
+        let Some(segment) = self.segment(&guard, number) else { return Ok(None) };
+        let (seed, at) = match &segment.footer {
+            Footer::At(at) => (segment.seed, *at),
+            Footer::Of(sealing) => (segment.seed, sealing.finish()?.footer),
         };
+        let Some(at) = at else { return Ok(None) };
         read_footer(&*self.shared.io, &Name::Segment(number).path(&self.shared.dir), seed, at).map(Some)
     }
 
@@ -208,7 +228,14 @@ mod tests {
         let data = Mapping::anonymous(4096).unwrap();
         let segment = |number| {
             let (number, data) = (SegmentNumber(number), Arc::clone(&data));
-            Arc::new(Segment { number, kind: SegmentKind::Hot, mode: Mode::Mapped, seed: 0, data, footer: None })
+            Arc::new(Segment {
+                number,
+                kind: SegmentKind::Hot,
+                mode: Mode::Mapped,
+                seed: 0,
+                data,
+                footer: Footer::At(None),
+            })
         };
         // Numbers that collide on purpose among them.
         let numbers: Vec<u32> = (0..50).map(|i| i * i * 64 + i % 3).collect();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use biombo_base::io::RealIo;
 use biombo_base::{ErrorKind, Result};
 
+use crate::format::FORMAT_VERSION;
 use crate::{Durability, Journal, JournalOptions, Lsn, Mode, Modes};
 
 fn small(mode: Mode) -> JournalOptions {
@@ -133,12 +134,12 @@ fn a_newer_format_is_told_from_damage() {
         Journal::read(&RealIo::new(), dir.path(), &mut |_, _| Ok(())).map_err(|e| e.kind())
     };
     let mut newer = good.clone();
-    newer[8] = 3;
+    newer[8] = FORMAT_VERSION as u8 + 1;
     assert_eq!(kind(&newer), Err(ErrorKind::Corruption), "a flipped bit in the version is damage");
     let crc = biombo_base::checksum::crc32c(&newer[..60]);
     newer[60..64].copy_from_slice(&crc.to_le_bytes());
     assert_eq!(kind(&newer), Err(ErrorKind::Unsupported));
-    newer[8] = 1;
+    newer[8] = FORMAT_VERSION as u8 - 1;
     let crc = biombo_base::checksum::crc32c(&newer[..60]);
     newer[60..64].copy_from_slice(&crc.to_le_bytes());
     assert_eq!(kind(&newer), Err(ErrorKind::Unsupported), "an older one is not read any more");

@@ -24,7 +24,7 @@ use biombo_base::io::Io;
 use biombo_base::published::Guard;
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::Capabilities;
-use biombo_journal::{Log, LogReader, Position, SegmentNumber};
+use biombo_journal::{Log, LogReader, Position, Preparer, SegmentNumber};
 
 use crate::accounts::Accounts;
 use crate::checkpoint::{Checkpointing, Standing};
@@ -38,9 +38,10 @@ use crate::versions::{Live, Versions};
 
 /// One open instance: what its threads share, and the threads.
 pub struct LogEngine {
-    // In this order: nobody makes checkpoints or cleans any more, then the log is closed, then the thread that syncs its segments ends.
+    // In this order: nobody makes checkpoints, cleans or works ahead any more, then the log is closed, then the thread that syncs its segments ends.
     pub(crate) indexing: Option<Checkpointing>,
     pub(crate) cleaning: Option<Cleaning>,
+    pub(crate) _preparing: Option<PreparingAhead>,
     pub(crate) core: Arc<Core>,
     pub(crate) _flushing: Option<Flushing>,
     pub(crate) me: Weak<LogEngine>,
@@ -129,6 +130,32 @@ impl Drop for Flushing {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
             // Its failures have poisoned the log.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread that works ahead of the writer: makes the next segment, has pages present, removes what was dropped.
+pub(crate) struct PreparingAhead {
+    preparer: Preparer,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl PreparingAhead {
+    pub fn start(core: &Arc<Core>) -> Result<Self> {
+        let preparer = core.lock_writer().log.preparer();
+        let (for_thread, core) = (preparer.clone(), Arc::clone(core));
+        let run = move || for_thread.run(|| core.lock_writer().log.begin_preparing());
+        let thread = std::thread::Builder::new().name("biombo-log-ahead".to_owned()).spawn(run);
+        let thread = thread.map_err(|e| Error::io("start the thread that prepares segments", e))?;
+        Ok(Self { preparer, thread: Some(thread) })
+    }
+}
+
+impl Drop for PreparingAhead {
+    fn drop(&mut self) {
+        self.preparer.close();
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }

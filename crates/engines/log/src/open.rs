@@ -16,7 +16,7 @@ use crate::checkpoint::{Checkpointing, remove_older};
 use crate::clean::pace::{Allowance, Felt};
 use crate::clean::{Cleaner, Cleaning};
 use crate::cursor::View;
-use crate::engine::{Core, Flushing, LogEngine, Writer};
+use crate::engine::{Core, Flushing, LogEngine, PreparingAhead, Writer};
 use crate::keys::Lister;
 use crate::options::LogEngineOptions;
 use crate::read::WARMED;
@@ -137,12 +137,14 @@ pub fn open_with(
         changing: AtomicU64::new(0),
         typical_bytes: AtomicU64::new(0),
     });
+    let preparing = threads.then(|| PreparingAhead::start(&core)).transpose()?;
     let cleaning = (own.cleaning && threads).then(|| Cleaning::start(&core)).transpose()?;
     let records = own.checkpoint_records;
     let indexing = threads.then(|| Checkpointing::start(&core, &io, &options.dir, records)).transpose()?;
     Ok(Arc::new_cyclic(|me| LogEngine {
         indexing,
         cleaning,
+        _preparing: preparing,
         core,
         _flushing: flushing.map(|thread| Flushing(Some(thread))),
         me: me.clone(),

@@ -39,7 +39,10 @@ impl LogEngine {
         // Before the writer's lock: the files of checkpoints stay what they are meanwhile.
         let _alone = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         let keys = self.verify_live(&mut |error| damaged(error, false))?;
-        let writer = self.lock_writer();
+        // Nobody changes files while they are compared with what is known of them.
+        let _cleaner = self.lock_cleaner();
+        let mut writer = self.lock_writer();
+        writer.log.quiesce();
         match &writer.standing.distrusted {
             Some(error) => {
                 damaged(Error::corruption(error.place().map_or(&*self.dir, |at| at.0), 0, error.message()), false)?

@@ -32,6 +32,7 @@ use crate::footer::read_footer;
 use crate::format::{ALIGN_BYTES, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, record_at};
 use crate::manifest::{Entry, Manifest, Salvaged, Seal, State};
 use crate::names::{Name, lock_path};
+use crate::prepare::PREPARED;
 use crate::recovery::{Listing, recover};
 use crate::{Log, Lsn, SegmentKind, SegmentNumber};
 
@@ -316,14 +317,24 @@ impl Repair<'_> {
             Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
             Ok(_) | Err(_) => None,
         };
-        // A sound header that contradicts the manifest is of another life.
-        let header = header
-            .filter(|header| entry.is_none_or(|entry| (entry.kind, entry.base_lsn) == (header.kind, header.base_lsn)));
+        // A sound header that contradicts the manifest is of another life. One that was prepared does not say where it begins.
+        let fits = |header: &SegmentHeader| {
+            let begins = |entry: &Entry| entry.base_lsn == header.base_lsn || header.base_lsn == PREPARED;
+            entry.is_none_or(|entry| entry.kind == header.kind && begins(entry))
+        };
+        let header = header.filter(fits);
+        if entry.is_some_and(|entry| entry.base_lsn == PREPARED)
+            && let Some(header) = &header
+            && scan::first_lsn(bytes, header.seed()).is_none()
+        {
+            // Prepared and not begun.
+            return Ok(None);
+        }
         if header.is_none() {
             self.lost(&path, 0, SEGMENT_HEADER_BYTES as u64, "the header of a segment is damaged");
         }
-        let seed =
-            header.map(|header| header.seed()).or_else(|| scan::seed_of(bytes, entry.map(|entry| entry.base_lsn)));
+        let known = entry.map(|entry| entry.base_lsn).filter(|lsn| *lsn != PREPARED);
+        let seed = header.map(|header| header.seed()).or_else(|| scan::seed_of(bytes, known));
         let Some(seed) = seed else {
             // Without a frame there is nothing to lose, with one that is damaged too nothing to find.
             self.lost(&path, SEGMENT_HEADER_BYTES as u64, 0, "nothing in this segment can be read");
@@ -332,8 +343,8 @@ impl Repair<'_> {
         };
         let first_lsn = || scan::first_lsn(bytes, seed).unwrap_or(Lsn::FIRST);
         let kind = entry.map(|entry| entry.kind).or(header.map(|header| header.kind));
-        let base_lsn = entry.map(|entry| entry.base_lsn).or(header.map(|header| header.base_lsn));
-        let base_lsn = base_lsn.unwrap_or_else(first_lsn);
+        let said = header.map(|header| header.base_lsn).filter(|lsn| *lsn != PREPARED);
+        let base_lsn = known.or(said).unwrap_or_else(first_lsn);
         let seal = entry.and_then(|entry| entry.seal);
         // Of what nobody knows, only cold segments begin with 1 beside the very first one.
         let kind = kind.unwrap_or(if base_lsn == Lsn::FIRST { SegmentKind::Cold } else { SegmentKind::Hot });

@@ -335,8 +335,11 @@ impl<'a> Run<'a> {
 
     fn open(&self, random: &mut Random) -> Check<(Log, LogReader)> {
         let taking = [Taking::Frames, Taking::Footers, Taking::Half][random.below(3) as usize];
-        let (log, reader, seen) = open(Arc::clone(&self.io), &self.options, taking).map_err(text)?;
+        let (mut log, reader, seen) = open(Arc::clone(&self.io), &self.options, taking).map_err(text)?;
         self.model.check(usize::MAX - 1, true, &seen, &reader)?;
+        if random.below(2) == 0 {
+            log.preparer();
+        }
         Ok((log, reader))
     }
 
@@ -347,6 +350,13 @@ impl<'a> Run<'a> {
         let (mut log, mut reader) = self.open(random)?;
         let mut durability = Durability::Os;
         for _ in 0..count {
+            // Work ahead of the writer, which has a thread of its own elsewhere.
+            if random.below(3) == 0
+                && let Some(preparing) = log.begin_preparing()
+                && random.below(8) > 0
+            {
+                preparing.run().map_err(text)?;
+            }
             match random.below(32) {
                 0 => {
                     log.sync().map_err(text)?;

@@ -176,6 +176,7 @@ impl<'c> Making<'c> {
             }
             writer.log.sync()?;
         }
+        writer.log.after_sync();
         self.stage = Stage::Finish;
         Ok(())
     }

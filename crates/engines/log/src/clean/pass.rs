@@ -204,6 +204,7 @@ impl Pass {
             }
             writer.log.sync()?;
         }
+        writer.log.after_sync();
         self.stage = Stage::Install;
         Ok(())
     }
@@ -215,13 +216,19 @@ impl Pass {
             let what = "damage kept the index from following the log: it is not cleaned";
             return Err(Error::new(ErrorKind::Poisoned, what));
         }
-        match self.finished.take() {
-            Some(cold) => {
-                let number = cold.number();
-                self.replaced = Some(writer.log.install(cold, &self.victims)?);
-                writer.accounts.begin(number, self.begun_seq);
-            }
-            None => writer.log.drop_segments(&self.victims)?,
+        let cold = self.finished.take();
+        let number = cold.as_ref().map(ColdSegment::number);
+        let mut installing = match cold {
+            Some(cold) => writer.log.begin_install(cold, &self.victims)?,
+            None => writer.log.begin_drop(&self.victims)?,
+        };
+        drop(writer);
+        // Without the writer's lock: nobody waits for the manifest.
+        installing.run();
+        let mut writer = core.lock_writer();
+        self.replaced = Some(writer.log.installed(installing)?);
+        if let Some(number) = number {
+            writer.accounts.begin(number, self.begun_seq);
         }
         self.stage = Stage::Move;
         Ok(())

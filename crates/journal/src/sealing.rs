@@ -1,0 +1,113 @@
+//! What is left to do when a segment is written no more: its footer, for whoever comes first of those who need it.
+//!
+//! The writer only hands over what is to be in the footer. The footer is written before the segment is synced, before the
+//! manifest says where it ends, and before anybody reads it; `Full` leaves it out.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use biombo_base::io::{BLOCK_BYTES, File, Io, OpenMode};
+use biombo_base::{Error, ErrorKind, Result};
+
+use crate::failure::unknown;
+use crate::footer::encode_footer;
+use crate::format::SegmentHeader;
+use crate::manifest::{FooterAt, Seal};
+use crate::{Lsn, SegmentNumber};
+
+pub(crate) struct Sealing {
+    header: SegmentHeader,
+    path: PathBuf,
+    file: Arc<dyn File>,
+    end_lsn: Lsn,
+    durable_lsn: Lsn,
+    /// Where its frames end.
+    data_bytes: u64,
+    footer: Mutex<Vec<u8>>,
+    /// Where all of it ends.
+    done: OnceLock<Seal>,
+    file_bytes: AtomicU64,
+}
+
+impl Sealing {
+    /// A segment whose frames end at `data_bytes` and before `end_lsn`, with a footer to be written, unless that is empty.
+    pub fn new(
+        header: SegmentHeader,
+        path: PathBuf,
+        file: Arc<dyn File>,
+        end: (Lsn, u64),
+        durable_lsn: Lsn,
+        footer: Vec<u8>,
+    ) -> Self {
+        let (end_lsn, data_bytes) = end;
+        let (footer, done, file_bytes) = (Mutex::new(footer), OnceLock::new(), AtomicU64::new(header.capacity_bytes));
+        Self { header, path, file, end_lsn, durable_lsn, data_bytes, footer, done, file_bytes }
+    }
+
+    pub fn number(&self) -> SegmentNumber {
+        self.header.number
+    }
+
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Where it ends as far as it is known: with its footer once that is written.
+    pub fn seal(&self) -> Seal {
+        let open = Seal { end_lsn: self.end_lsn, data_bytes: self.data_bytes, footer: None };
+        self.done.get().copied().unwrap_or(open)
+    }
+
+    /// The length of its file, which a footer may have made longer.
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Write the footer, unless somebody has. After an error the log's content is unknown.
+    pub fn finish(&self) -> Result<Seal> {
+        let mut footer = self.footer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seal) = self.done.get() {
+            return Ok(*seal);
+        }
+        let mut seal = self.seal();
+        if !footer.is_empty() {
+            let blocks = encode_footer(self.header.seed(), self.end_lsn, self.durable_lsn, &footer);
+            let offset = self.data_bytes.next_multiple_of(BLOCK_BYTES as u64);
+            match self.file.write_at(&blocks, offset) {
+                Ok(()) => seal.footer = Some(FooterAt { offset, bytes: footer.len() as u32 }),
+                Err(e) => {
+                    let what = format_args!("write the footer of segment {}", self.header.number);
+                    let error = Error::io(what, e);
+                    // What `Full` leaves out is only a footer.
+                    if error.kind() != ErrorKind::Full {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        let what = |e| unknown(Error::io(format_args!("seal segment {}", self.header.number), e));
+        self.file_bytes.store(self.file.len().map_err(what)?, Ordering::Relaxed);
+        *footer = Vec::new();
+        Ok(*self.done.get_or_init(|| seal))
+    }
+
+    /// Give back the room behind its end, if it is worth it, once the manifest says where that is: it is not written again.
+    pub fn shorten(&self, io: &dyn Io) {
+        let (end, bytes) = (self.seal().end_bytes(), self.file_bytes());
+        if let Some(bytes) = shorten(io, &self.path, end, bytes) {
+            self.file_bytes.store(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Cut a file of `bytes` behind its `end` if that gives back a good part of it; returns its new length then.
+pub(crate) fn shorten(io: &dyn Io, path: &Path, end: u64, bytes: u64) -> Option<u64> {
+    let end = end.next_multiple_of(BLOCK_BYTES as u64);
+    if end + bytes / 4 > bytes {
+        return None;
+    }
+    // Only room is at stake: a failure leaves the file as long as it was.
+    let mode = OpenMode { write: true, ..OpenMode::READ };
+    io.open(path, mode).and_then(|file| file.set_len(end)).is_ok().then_some(end)
+}

@@ -1,0 +1,182 @@
+//! Files for segments: made, kept for reuse when they are dropped, removed. On any thread, the log's writer not being held up.
+//!
+//! The order of the steps, which is the crash argument, is told in `files`.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use biombo_base::Error;
+use biombo_base::io::{Advice, File, Io, Mapping, OpenMode};
+
+use crate::edits::{Edits, Unsaid};
+use crate::failure::Failure;
+use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::manifest::Op;
+use crate::names::Name;
+use crate::prepare::Ahead;
+use crate::{Mode, SegmentKind, SegmentNumber};
+
+/// A file kept for reuse.
+struct Free {
+    number: SegmentNumber,
+    mapping: Option<Arc<Mapping>>,
+}
+
+/// A segment just made.
+pub(crate) struct Made {
+    pub header: SegmentHeader,
+    pub file: Arc<dyn File>,
+    /// Its mapping, if that is how it is written.
+    pub mapping: Option<Arc<Mapping>>,
+    /// Whether the file had a former life: then its room was written before.
+    pub is_recycled: bool,
+    /// How far its pages are present, if somebody sees to that.
+    pub ahead: Option<Arc<Ahead>>,
+}
+
+/// A segment that is dropped and that nobody reads any more.
+pub(crate) struct Removal {
+    pub header: SegmentHeader,
+    pub file_bytes: u64,
+    pub mapping: Option<Arc<Mapping>>,
+}
+
+impl From<Made> for Removal {
+    /// One that was made in vain.
+    fn from(made: Made) -> Self {
+        let Made { header, mapping, .. } = made;
+        Self { header, file_bytes: header.capacity_bytes, mapping }
+    }
+}
+
+pub(crate) struct Supply {
+    pub io: Arc<dyn Io>,
+    pub dir: PathBuf,
+    pub edits: Edits,
+    segment_bytes: u64,
+    recycle_segments_max: usize,
+    free: Mutex<Vec<Free>>,
+}
+
+impl Supply {
+    pub fn new(io: Arc<dyn Io>, dir: PathBuf, edits: Edits, segment_bytes: u64, recycle_segments_max: usize) -> Self {
+        Self { io, dir, edits, segment_bytes, recycle_segments_max, free: Mutex::default() }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<Free>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of the files that are kept.
+    pub fn free_bytes(&self) -> u64 {
+        self.free().len() as u64 * self.segment_bytes
+    }
+
+    /// Take a file that was found, if it serves and is wanted.
+    pub fn keep(&self, number: SegmentNumber, bytes: u64) -> bool {
+        let mut free = self.free();
+        let is_kept = bytes == self.segment_bytes && free.len() < self.recycle_segments_max;
+        if is_kept {
+            free.push(Free { number, mapping: None });
+        }
+        is_kept
+    }
+
+    /// Make a segment with this header, named by an edit that says `also` and what was not said before; durable when this
+    /// returns. `Full`: nothing that counts was changed.
+    pub fn make(&self, header: SegmentHeader, also: Option<Op>) -> Result<(Made, Vec<Unsaid>), Failure> {
+        let edit = self.edits.begin(3)?;
+        let number = header.number;
+        let mut recycled = if header.capacity_bytes == self.segment_bytes { self.free().pop() } else { None };
+        let is_recycled = recycled.is_some();
+        let from = recycled.as_ref().map_or(Name::New(number), |free| Name::Free(free.number)).path(&self.dir);
+        let retained = recycled.as_mut().and_then(|free| free.mapping.take());
+        let made = match self.prepare(&from, is_recycled, retained, &header) {
+            Ok(made) => made,
+            Err(failure) => {
+                // A recycled file stays free; a new one goes, now or when the log is opened again.
+                match recycled {
+                    Some(free) => self.free().push(free),
+                    None => drop(self.io.remove_file(&from)),
+                }
+                return Err(failure);
+            }
+        };
+        let to = Name::Segment(number).path(&self.dir);
+        self.io
+            .rename(&from, &to)
+            .and_then(|()| self.io.sync_dir(&self.dir))
+            .map_err(|e| Failure::fatal(Error::io(format_args!("name {}", to.display()), e)))?;
+        let SegmentHeader { base_lsn, durable_lsn, .. } = header;
+        let named = [Op::Made { number, kind: SegmentKind::Hot, base_lsn }, Op::Durable(durable_lsn)];
+        let said = edit.append(also.into_iter().chain(named))?;
+        Ok((made, said))
+    }
+
+    /// A file with the room and a durable header, not yet part of the log.
+    fn prepare(
+        &self,
+        path: &Path,
+        recycled: bool,
+        retained: Option<Arc<Mapping>>,
+        header: &SegmentHeader,
+    ) -> Result<Made, Failure> {
+        let mode =
+            OpenMode { create: !recycled, exclusive: false, write: true, direct_sync: header.mode == Mode::Direct };
+        // Nothing refers to this file yet, so no room in it is no harm to the log.
+        let failed =
+            |doing: &str, e: std::io::Error| Failure::before(Error::io(format_args!("{doing} {}", path.display()), e));
+        let file = self.io.open(path, mode).map_err(|e| failed("create", e))?;
+        file.allocate(header.capacity_bytes).map_err(|e| failed("reserve the room of", e))?;
+        file.write_at(&header.encode(), 0).map_err(|e| failed("write the header of", e))?;
+        file.sync().map_err(|e| Failure::fatal(Error::io(format_args!("sync {}", path.display()), e)))?;
+        let mapping = match header.mode {
+            Mode::Mapped => Some(map(&*file, retained, header).map_err(|e| failed("map", e))?),
+            Mode::Direct | Mode::Buffered => None,
+        };
+        Ok(Made { header: *header, file, mapping, is_recycled: recycled, ahead: None })
+    }
+
+    /// Keep the file of a dropped segment for reuse, or remove it. If that fails, it is a left-over of no importance.
+    pub fn remove(&self, removal: Removal) {
+        let Removal { header, file_bytes, mapping } = removal;
+        let path = Name::Segment(header.number).path(&self.dir);
+        let wanted = self.free().len() < self.recycle_segments_max;
+        // A footer may have made it longer.
+        let fits = file_bytes == self.segment_bytes
+            || file_bytes > self.segment_bytes
+                && header.capacity_bytes == self.segment_bytes
+                && wanted
+                && self
+                    .io
+                    .open(&path, OpenMode { write: true, ..OpenMode::READ })
+                    .and_then(|file| file.set_len(self.segment_bytes))
+                    .is_ok();
+        if !(wanted && fits) {
+            drop(mapping);
+            let _ = self.io.remove_file(&path);
+            return;
+        }
+        if self.io.rename(&path, &Name::Free(header.number).path(&self.dir)).is_ok() {
+            let mapping = mapping.filter(|mapping| header.mode == Mode::Mapped && mapping.is_writable());
+            self.free().push(Free { number: header.number, mapping });
+        }
+    }
+}
+
+/// The mapping of a former life, whose pages are there already, or a fresh one.
+fn map(file: &dyn File, retained: Option<Arc<Mapping>>, header: &SegmentHeader) -> std::io::Result<Arc<Mapping>> {
+    let start = SEGMENT_HEADER_BYTES as u64;
+    if let Some(mut mapping) = retained
+        && let Some(alone) = Arc::get_mut(&mut mapping)
+        && alone.capacity() == header.capacity_bytes
+    {
+        alone.reset(start)?;
+        // Only time is at stake.
+        let _ = mapping.advise(0, header.capacity_bytes, Advice::HugePages);
+        return Ok(mapping);
+    }
+    let mapping = file.map(header.capacity_bytes, start, true)?;
+    let _ = mapping.advise(0, header.capacity_bytes, Advice::HugePages);
+    Ok(mapping)
+}
