@@ -197,7 +197,8 @@ impl Files {
 
     /// A number and a size for a segment to be prepared.
     pub fn next_prepared(&mut self) -> Option<(SegmentNumber, u64)> {
-        Some((self.take_number().ok()?, self.options.segment_bytes))
+        let number = self.take_number().ok()?;
+        Some((number, self.options.bytes_of(number)))
     }
 
     /// Let the manifest say that all before `durable_lsn` is durable, and drop a segment that was prepared in vain.

@@ -61,7 +61,7 @@
 //! (files), `manifest` (which segments exist), `reader` (one segment's file), `recovery` and `replay` (opening), `files`
 //! (the segments in use), `supply` (their files: made, kept, removed), `edits` (of the manifest, from any thread), `prepare` (work ahead
 //! of the writer), `sealing` (what is left to do when a segment is written no more), `table` (readers), `flush` (what is sealed and not synced), `chooser` (modes),
-//! `active` (the segment that is written), `cold` (segments written apart), `walk` (their records in order), `log`, `group` (what is gathered for the next
+//! `active` (the segment that is written), `cold` (segments written apart), `walk` (their records in order), `log`, `install` (segments that go and come), `group` (what is gathered for the next
 //! write), `journal` (group commit), `repair` (of what is damaged).
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -77,6 +77,7 @@ mod footer;
 pub mod format;
 mod frame;
 mod group;
+mod install;
 mod journal;
 mod log;
 mod manifest;
@@ -98,8 +99,9 @@ mod walk;
 pub use cold::{ColdSegment, ColdWriter};
 pub use flush::Flusher;
 pub use format::BATCH_BYTES_MAX;
+pub use install::{Installing, Replaced};
 pub use journal::Journal;
-pub use log::{Footers, Installing, Log, Parts, Replaced};
+pub use log::{Footers, Log, Parts};
 pub use options::{
     Durability, JournalOptions, JournalStats, LogOptions, LogStats, Lsn, Mode, Modes, SegmentInfo, SegmentKind,
 };

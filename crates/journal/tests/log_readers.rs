@@ -201,7 +201,7 @@ fn the_worked_example_of_the_format_page_is_what_is_written() {
     let u64_at = |bytes: &[u8], at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
     let segment = read("0000000000000001.seg");
     assert_eq!(segment[..8], *b"BIOMBOJL");
-    assert_eq!([u32_at(&segment, 8), u32_at(&segment, 12)], [2, 1]);
+    assert_eq!([u32_at(&segment, 8), u32_at(&segment, 12)], [3, 1]);
     assert_eq!([24, 32, 48].map(|at| u64_at(&segment, at)), [1, 1, 1], "number, base, durable");
     for (frame, expected) in [(4096, [1u32, 16, 1]), (8192, [1, 32, 2]), (12288, [1, 0, 0])] {
         assert_eq!(segment[frame + 4..frame + 8], *b"JFRM");
