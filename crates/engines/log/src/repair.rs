@@ -14,10 +14,11 @@ use std::sync::Arc;
 use biombo_base::io::Io;
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::{Loss, Repaired};
-use biombo_journal::{Log, Salvage};
+use biombo_journal::{Log, Position, Salvage};
 
 use crate::checkpoint::{self, remove_all};
 use crate::engine::LogEngine;
+use crate::keys::KeyList;
 use crate::open::LOG_DIR;
 use crate::record::Record;
 use crate::recover::check_home;
@@ -31,6 +32,17 @@ struct Telling<'a> {
 impl Salvage for Telling<'_> {
     fn accepts(&mut self, record: &[u8]) -> bool {
         Record::parse_sound(record).is_some()
+    }
+
+    /// A key list is the one that its segment's records give, byte for byte.
+    fn fits(&mut self, footer: &[u8], records: &mut dyn Iterator<Item = (Position, &[u8])>) -> bool {
+        let mut list = KeyList::unbounded();
+        records.for_each(|(at, bytes)| {
+            if let Some(record) = Record::parse_sound(bytes) {
+                list.push(at, &record);
+            }
+        });
+        list.as_footer() == footer
     }
 
     /// What a checkpoint leads to may be lost, without a trace of it in what is left.

@@ -30,11 +30,11 @@ use crate::cold::ColdWriter;
 use crate::failure::Failure;
 use crate::footer::read_footer;
 use crate::format::{ALIGN_BYTES, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, record_at};
-use crate::manifest::{Entry, Manifest, Salvaged, Seal, State};
+use crate::manifest::{Entry, FooterAt, Manifest, Salvaged, Seal, State};
 use crate::names::{Name, lock_path};
 use crate::prepare::PREPARED;
-use crate::recovery::{Listing, recover};
-use crate::{Log, Lsn, SegmentKind, SegmentNumber};
+use crate::recovery::{Found, Listing, recover};
+use crate::{Log, Lsn, Position, SegmentKind, SegmentNumber};
 
 use scan::{Known, Scanned};
 
@@ -44,6 +44,8 @@ mod tests;
 
 /// Bytes of a damaged record that its owner gets to see.
 const SHOWN_BYTES_MAX: usize = 128 << 10;
+/// What is said of a footer that its owner does not believe.
+const UNFIT: &str = "the footer of a segment says something else than its records";
 
 /// Something that is damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +66,13 @@ pub struct Loss {
 pub trait Salvage {
     /// Whether a record with a right checksum is one of the owner's. One that is not is damage.
     fn accepts(&mut self, record: &[u8]) -> bool;
+
+    /// Whether a segment's footer is right about `records`, which are all that the segment has, in their order, each with its place.
+    /// One that is not is damage; the segment goes on without it.
+    fn fits(&mut self, footer: &[u8], records: &mut dyn Iterator<Item = (Position, &[u8])>) -> bool {
+        let _ = (footer, records);
+        true
+    }
 
     /// There is damage, and nothing was changed yet: what the owner keeps beside the log and derives from it is to go now.
     fn begin(&mut self) -> Result<()> {
@@ -160,14 +169,40 @@ impl Repair<'_> {
                 let path = Name::Segment(found.header.number).path(dir);
                 found.seal.footer.map(|at| read_footer(&***io, &path, found.header.seed(), at)).transpose()?;
             }
-            Ok(())
+            Ok(recovered.segments)
         });
         match opened {
-            Ok(()) if has_foreign => Ok(Some(Error::corruption(*dir, 0, "a record that is none of its owner's"))),
-            Ok(()) => Ok(None),
+            Ok(_) if has_foreign => Ok(Some(Error::corruption(*dir, 0, "a record that is none of its owner's"))),
+            Ok(segments) => self.unfit_footer(&segments),
             Err(error) if error.kind() == ErrorKind::Corruption => Ok(Some(error)),
             Err(error) => Err(error),
         }
+    }
+
+    /// The first footer of sound segments that is wrong about their records.
+    fn unfit_footer(&mut self, segments: &[Found]) -> Result<Option<Error>> {
+        for Found { header, seal, .. } in segments {
+            let (Some(at), Some(map)) = (seal.footer, self.map(header.number)?) else { continue };
+            let path = Name::Segment(header.number).path(self.dir);
+            let (kind, seed, base_lsn) = (header.kind, header.seed(), header.base_lsn);
+            let (number, header, seal) = (header.number, Some(*header), Some(*seal));
+            let source = Source { number, path, map, kind, header, seed, base_lsn, seal };
+            let scanned = self.scan(&source, None, Lsn(u64::MAX));
+            if !self.fits(&source, &scanned, at)? {
+                return Ok(Some(Error::corruption(&source.path, at.offset, UNFIT)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the footer at `at` of a segment without damage is right about its records.
+    fn fits(&mut self, source: &Source, scanned: &Scanned, at: FooterAt) -> Result<bool> {
+        let footer = read_footer(&**self.io, &source.path, source.seed, at)?;
+        let mut records = scanned.records.iter().filter_map(|&offset| {
+            let (record, _) = record_at(source.bytes(), offset)?;
+            Some((Position::new(source.number, u32::try_from(offset).ok()?)?, record))
+        });
+        Ok(self.owner.fits(&footer, &mut records))
     }
 
     /// Take the segment that is still damaged apart when it is scanned again. The error again when that is no way out: each
@@ -217,7 +252,7 @@ impl Repair<'_> {
             let distrusted = self.distrusted.get(&source.number).cloned();
             let is_sound = scanned.gaps.is_empty() && is_whole && source.header.is_some() && distrusted.is_none();
             if is_sound {
-                let footer = self.footer(source);
+                let footer = self.footer(source, &scanned);
                 let file = self.io.open(&source.path, OpenMode::WRITE);
                 file.and_then(|file| file.sync())
                     .map_err(|e| Error::io(format_args!("sync {}", source.path.display()), e))?;
@@ -366,11 +401,15 @@ impl Repair<'_> {
         scan::scan(bytes, &known, &mut |record| self.owner.accepts(record))
     }
 
-    /// Whether its footer, if it has one, is as it was written.
-    fn footer(&mut self, source: &Source) -> Option<crate::manifest::FooterAt> {
+    /// Its footer, if it has one, it is as it was written and right about its records.
+    fn footer(&mut self, source: &Source, scanned: &Scanned) -> Option<FooterAt> {
         let at = source.seal?.footer?;
-        match read_footer(&**self.io, &source.path, source.seed, at) {
-            Ok(_) => Some(at),
+        match self.fits(source, scanned, at) {
+            Ok(true) => Some(at),
+            Ok(false) => {
+                self.lost(&source.path, at.offset, at.bytes.into(), UNFIT);
+                None
+            }
             Err(error) => {
                 self.lost(&source.path, at.offset, at.bytes.into(), error.message());
                 None
