@@ -82,9 +82,18 @@ fn a_store_keeps_its_shape_and_refuses_options_that_contradict_it() {
 }
 
 #[test]
+fn a_store_that_names_no_engine_gets_the_first_one_that_keeps_data() {
+    let store = open(&SimIo::new(1), Options::new()).expect("create");
+    assert_eq!(store.engine(), "simulated");
+    let dir = tempfile::tempdir().expect("a directory");
+    let error = Options::new().open(dir.path().join("db"), &registry()).expect_err("memory keeps nothing");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(!dir.path().join("db").exists(), "nothing was left behind");
+}
+
+#[test]
 fn options_that_cannot_be_leave_nothing_behind() {
     for wrong in [
-        Options::new(),
         Options::new().engine("granite"),
         options().partitions(0),
         options().partitions(5000),
