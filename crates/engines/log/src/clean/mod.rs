@@ -285,8 +285,9 @@ impl Core {
                 Err(error) if error.kind() == ErrorKind::Full => {}
                 Err(error) => return Err(error),
             }
-            writer.log.sync()?;
         }
+        // Segments are cleaned when they are durable, those too that were full before.
+        writer.log.sync()?;
         Ok(until)
     }
 
