@@ -138,8 +138,13 @@ fn a_log_that_is_cleaned_and_saved_while_it_is_killed_loses_nothing_acknowledged
     let begin = Instant::now();
     let mut dice = Dice(4711);
     let mut dir = tempdir().expect("a directory");
-    let (mut busy, mut batches, mut cleaned, mut saved, mut with_both) = (0, 0, 0, 0, 0);
-    for round in 0..rounds {
+    let (mut done, mut busy, mut batches, mut cleaned, mut saved, mut with_both) = (0u64, 0, 0, 0, 0, 0u64);
+    // A machine that is busy with other things cleans less before each kill: then there are more rounds, up to three times as many.
+    for round in 0..3 * rounds {
+        if round >= rounds && with_both * 4 >= rounds {
+            break;
+        }
+        done = round + 1;
         if round % ROUNDS_A_STORE == 0 {
             dir = tempdir().expect("a directory");
         }
@@ -184,12 +189,12 @@ fn a_log_that_is_cleaned_and_saved_while_it_is_killed_loses_nothing_acknowledged
         with_both += u64::from(heard.cleaned > 0 && heard.saved > 0);
     }
     report(&format!(
-        "log, cleaned and saved: {rounds} kills, {busy} of a writer at work; {batches} batches, at least {cleaned} passes of \
+        "log, cleaned and saved: {done} kills, {busy} of a writer at work; {batches} batches, at least {cleaned} passes of \
          cleaning and {saved} checkpoints of the index, both in {with_both} rounds, in {:.1} s",
         begin.elapsed().as_secs_f64()
     ));
-    assert!(busy * 2 >= rounds, "only {busy} of {rounds} kills hit a writer at work: nothing is shown");
-    assert!(with_both * 4 >= rounds, "cleaned and saved in {with_both} of {rounds} rounds only: nothing is shown");
+    assert!(busy * 2 >= done, "only {busy} of {done} kills hit a writer at work: nothing is shown");
+    assert!(with_both * 4 >= rounds, "cleaned and saved in {with_both} of {done} rounds only: nothing is shown");
 }
 
 /// Open what the kill left and look at every key; returns how many batches there were.

@@ -222,7 +222,7 @@ fn the_bound_holds_over_a_long_skewed_overwrite_on_a_busy_machine() {
     let mut random = Random(5);
     let value = vec![1; 400];
     let keys = 5000u64;
-    let (mut worst, mut longest) = (0.0f64, Duration::ZERO);
+    let (mut worst, mut over, mut longest) = (0.0f64, 0, Duration::ZERO);
     // The thread that cleans gets little of the processors.
     let busy = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let spinners: Vec<_> = (0..2)
@@ -247,12 +247,16 @@ fn the_bound_holds_over_a_long_skewed_overwrite_on_a_busy_machine() {
             let writer = engine.lock_writer();
             let space = engine.survey(&writer, &Default::default()).space;
             worst = worst.max(bound.pressure(space));
+            let dead = space.data_bytes.saturating_sub(space.live_bytes);
+            over = over.max(dead.saturating_sub(bound.allowed_bytes(space)));
         }
     }
     busy.store(false, std::sync::atomic::Ordering::Relaxed);
     spinners.into_iter().for_each(|spinner| spinner.join().unwrap());
-    println!("dead by what may be dead, at worst: {worst:.3}; the longest write: {longest:?}");
-    assert!(worst <= 1.03, "{worst:.3} of what may be dead was dead");
+    println!("dead by what may be dead, at worst: {worst:.3}, {over} bytes more; the longest write: {longest:?}");
+    // A writer waits for a moment and then writes: what comes through while the cleaner has no processor is some 100 KiB,
+    // however much the store holds.
+    assert!(over <= 2 * own.log.segment_bytes, "{worst:.3} of what may be dead was dead: {over} bytes too many");
     let stats = engine.stats().unwrap();
     let cleaned = stats.compaction.unwrap();
     assert!(cleaned.count > 10 && cleaned.latency_ns_p50.is_some() && cleaned.bytes > 0, "{cleaned:?}");
