@@ -6,11 +6,14 @@
 //! begins with one exchange and one comparison.
 //!
 //! 1. An idle transaction that is open sees the last commit: it holds no other snapshot, and keeps no page from being used
-//!    again that the next write transaction could use otherwise. A commit publishes its number and then resets all idle ones
-//!    ([`Readers::committed`]); who gives one back looks at the number after putting it into its slot. One of the two meets the
+//!    again that the next write transaction could use otherwise. A commit publishes its number and resets all idle ones
+//!    ([`Readers::commit`]); who gives one back looks at the number after putting it into its slot. One of the two meets the
 //!    other.
-//! 2. A transaction taken out of its slot has one owner; MDB_NOTLS lets it move between threads.
-//! 3. Each slot has cache lines of its own, so threads write no line in common.
+//! 2. The number is published before the commit can be seen by anybody. Published after it, a read by a new transaction could
+//!    see the commit, and a read begun later by an open one not. While a commit is on its way every read renews; if it fails,
+//!    reads renew until the next one.
+//! 3. A transaction taken out of its slot has one owner; MDB_NOTLS lets it move between threads.
+//! 4. Each slot has cache lines of its own, so threads write no line in common.
 
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -43,8 +46,8 @@ pub struct Readers {
     slots: Box<[Slot]>,
     /// Slots from here on were never used.
     slots_used: AtomicUsize,
-    /// The number of the last commit since the environment was opened.
-    committed: AtomicU64,
+    /// The number of the last commit that was begun since the environment was opened.
+    committing: AtomicU64,
 }
 
 // SAFETY: (FL1) an environment opened with MDB_NOTLS, and its reset read transactions, may be used from any thread.
@@ -65,7 +68,7 @@ impl Readers {
             env,
             slots: (0..SLOTS).map(|_| Slot(AtomicPtr::new(ptr::null_mut()))).collect(),
             slots_used: AtomicUsize::new(0),
-            committed: AtomicU64::new(0),
+            committing: AtomicU64::new(0),
         }
     }
 
@@ -82,17 +85,17 @@ impl Readers {
         if idle.is_null() {
             return self.begin_new();
         }
-        if is_open(idle) && self.sees_last_commit(untagged(idle)) {
+        if is_open(idle) && self.is_newest(untagged(idle)) {
             return Ok(untagged(idle));
         }
         self.renew(idle)
     }
 
-    /// Whether `txn`, which is open and the caller's, sees everything that was acknowledged before this call.
+    /// Whether `txn`, which is open and the caller's, sees everything that anybody saw before this call.
     #[inline]
-    fn sees_last_commit(&self, txn: *mut ffi::MDB_txn) -> bool {
+    fn is_newest(&self, txn: *mut ffi::MDB_txn) -> bool {
         // SAFETY: (FL3) the transaction is open and has no other owner.
-        unsafe { ffi::mdb_txn_id(txn) as u64 >= self.committed.load(Ordering::SeqCst) }
+        unsafe { ffi::mdb_txn_id(txn) as u64 >= self.committing.load(Ordering::SeqCst) }
     }
 
     /// An idle transaction at the present state.
@@ -113,13 +116,14 @@ impl Readers {
         }
     }
 
-    /// Transaction `number` was committed and not acknowledged yet: readers from now on see it, and no idle transaction keeps
-    /// an older snapshot.
-    pub fn committed(&self, number: u64) {
-        self.committed.fetch_max(number, Ordering::SeqCst);
+    /// Call `commit`, which makes write transaction `number` visible. Reads that begin after any read saw it see it too, and no
+    /// idle transaction keeps an older snapshot.
+    pub fn commit<R>(&self, number: u64, commit: impl FnOnce() -> R) -> R {
+        self.committing.fetch_max(number, Ordering::SeqCst);
         for slot in 0..self.slots_used.load(Ordering::SeqCst) {
             self.reset_idle(slot);
         }
+        commit()
     }
 
     /// Reset what waits in `slot`, if it is open.
@@ -175,9 +179,10 @@ impl Readers {
         if slot >= self.slots_used.load(Ordering::Relaxed) {
             self.slots_used.fetch_max(slot + 1, Ordering::SeqCst);
         }
-        if number >= self.committed.load(Ordering::Relaxed) {
+        if number >= self.committing.load(Ordering::Relaxed) {
             // A commit that missed it in its slot published its number before.
-            if self.put_idle(slot, txn.map_addr(|addr| addr | OPEN)) && number < self.committed.load(Ordering::SeqCst) {
+            if self.put_idle(slot, txn.map_addr(|addr| addr | OPEN)) && number < self.committing.load(Ordering::SeqCst)
+            {
                 self.reset_idle(slot);
             }
             return;

@@ -119,6 +119,39 @@ fn idle_reads_see_every_commit() {
     assert_eq!(damages(&lmdb), (2, vec![]));
 }
 
+/// A commit can be seen before the call that made it returns: what one read saw then, no later one may miss.
+#[test]
+fn no_read_goes_back_while_a_commit_returns() {
+    let dir = tempfile::tempdir().unwrap();
+    let lmdb = open(dir.path()).unwrap();
+    put(&lmdb, b"k", b"old").unwrap();
+    let read = || lmdb.get(b"k").unwrap().unwrap().to_vec();
+    let read_elsewhere = || std::thread::scope(|scope| scope.spawn(read).join().unwrap());
+    for read_on_the_way in [false, true] {
+        // This thread's transaction stays open at the state before.
+        let before = read();
+        let value = if read_on_the_way { b"new" } else { b"mid" };
+        let mut txn = ptr::null_mut();
+        let flags = ffi::MDB_NOSYNC;
+        // SAFETY: (FC2) the environment is open and `txn` is live.
+        assert_eq!(unsafe { ffi::mdb_txn_begin(lmdb.env.0, ptr::null_mut(), flags, &mut txn) }, 0);
+        let (mut key, mut data) = (readers::val(b"k"), readers::val(value));
+        // SAFETY: (FL3) the transaction is open and this thread's; (FC2) key and value live through the call.
+        assert_eq!(unsafe { ffi::mdb_put(txn, MAIN, &mut key, &mut data, 0) }, 0);
+        // SAFETY: (FL3) as above.
+        let number = unsafe { ffi::mdb_txn_id(txn) as u64 };
+        lmdb.readers.commit(number, || {
+            if read_on_the_way {
+                assert_eq!(read(), before);
+            }
+            // SAFETY: (FL3) as above; this is its last use.
+            assert_eq!(unsafe { ffi::mdb_txn_commit(txn) }, 0);
+            assert_eq!(read_elsewhere(), value);
+            assert_eq!(read(), value);
+        });
+    }
+}
+
 /// An idle thread's transaction, opened before many commits, is reset by them.
 #[test]
 fn a_thread_that_read_once_and_sleeps_holds_no_old_pages() {

@@ -52,12 +52,10 @@ impl Lmdb {
         // SAFETY: (FL3) the transaction is open and this thread's.
         let number = unsafe { ffi::mdb_txn_id(txn) as u64 };
         // SAFETY: (FL3) as above; it is freed whatever the outcome.
-        let code = unsafe { ffi::mdb_txn_commit(txn) };
+        let commit = || unsafe { ffi::mdb_txn_commit(txn) };
+        let code = if changed { self.readers.commit(number, commit) } else { commit() };
         if code != 0 {
             return Err(self.failed(code, errno()));
-        }
-        if changed {
-            self.readers.committed(number);
         }
         if !is_sync {
             self.commits.fetch_add(u64::from(changed), Ordering::AcqRel);
