@@ -203,7 +203,7 @@ pub(crate) struct Loaded {
     /// Of the last edit.
     sequence: u64,
     last: std::ops::Range<usize>,
-    bytes: AlignedBuf,
+    bytes: Vec<u8>,
 }
 
 impl Loaded {
@@ -215,13 +215,13 @@ impl Loaded {
             return Ok(None);
         }
         let file = io.open(&path, OpenMode::READ).map_err(failed)?;
-        let mut bytes = AlignedBuf::zeroed(file.len().map_err(failed)? as usize);
+        let mut bytes = vec![0; file.len().map_err(failed)? as usize];
         let got = file.read_at(&mut bytes, 0).map_err(failed)?;
-        bytes.resize(got);
+        bytes.truncate(got);
         Self::parse(&path, bytes).map(Some)
     }
 
-    fn parse(path: &Path, bytes: AlignedBuf) -> Result<Self> {
+    fn parse(path: &Path, bytes: Vec<u8>) -> Result<Self> {
         let damaged = |offset: usize, what: &str| Err(Error::corruption(path, offset as u64, what));
         let (Some(head), Some(crc)) = (bytes.get(..60), get_u32(&bytes, 60)) else {
             return damaged(0, "the file is too short for a manifest");
@@ -236,7 +236,7 @@ impl Loaded {
         check_version(path, get_u32(&bytes, 8).expect(header))?;
         let id = get_u64(&bytes, 16).expect(header);
         let mut loaded =
-            Self { state: State::default(), id, sequence: 0, last: BLOCK_BYTES..BLOCK_BYTES, bytes: AlignedBuf::new() };
+            Self { state: State::default(), id, sequence: 0, last: BLOCK_BYTES..BLOCK_BYTES, bytes: Vec::new() };
         while let Some((sequence, ops, count)) = decode_edit(id, &bytes[loaded.last.end.min(bytes.len())..])
             && sequence == loaded.sequence + 1
         {

@@ -75,13 +75,16 @@ impl History {
         let found = check(image, model, cut, killed, options, &what);
         if random.below(4) == 0 {
             // Closing has made durable what was found.
-            write_on(image, model, found, options, random, &what);
+            let left = |image: &SimIo| {
+                campaign.count("written to after a crash", image);
+            };
+            write_on(image, model, found, options, random, left, &what);
         }
         if random.below(6) == 0 {
             self.cut_recovery(campaign, random, crash, &what);
         }
         if random.below(6) == 0 {
-            self.refuse_recovery(random, crash, &what);
+            self.refuse_recovery(campaign, random, crash, &what);
         }
         if !killed && random.below(100) == 0 {
             self.cut_repair(campaign, random, crash, &what);
@@ -149,7 +152,7 @@ impl History {
     }
 
     /// The disk refuses something while it recovers; then it does not, and the process or the machine has gone on.
-    fn refuse_recovery(&self, random: &mut Random, crash: Crash, what: &str) {
+    fn refuse_recovery(&self, campaign: &Campaign, random: &mut Random, crash: Crash, what: &str) {
         let image = self.points.image(crash);
         make_home(&image);
         let kind = [FaultKind::Eio, FaultKind::Enospc][random.below(2) as usize];
@@ -170,6 +173,7 @@ impl History {
             0 => (image, crash == Crash::Kill),
             _ => (image.crash(image.event_count(), Crash::Nothing), false),
         };
+        campaign.count("refused while it recovered", &image);
         check(&image, &self.model, self.points.cut(), killed, &self.options, &what);
     }
 }
@@ -193,7 +197,7 @@ fn repaired(io: &SimIo, options: &LogOptions, what: &str) -> State {
 }
 
 /// What the engine does, and what it does to its disk meanwhile: each must have been cut.
-const STEPS: [&str; 37] = [
+const STEPS: [&str; 39] = [
     "append",
     "group commit",
     "segment switch",
@@ -208,6 +212,8 @@ const STEPS: [&str; 37] = [
     "closing",
     "recovery",
     "repair",
+    "written to after a crash",
+    "refused while it recovered",
     "mkdir db",
     "mkdir log",
     "create LOCK",

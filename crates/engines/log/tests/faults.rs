@@ -187,7 +187,7 @@ fn a_refusing_disk_loses_nothing_acknowledged_and_says_what_is_wrong() {
                 // The disk is well again, and the process goes on.
                 let what = format!("{place}, opened again");
                 let found = check(&sim, &model, usize::MAX - 1, true, &options(), &what);
-                write_on(&sim, &model, found, &options(), &mut random, &what);
+                write_on(&sim, &model, found, &options(), &mut random, |_| (), &what);
             }
         }
     }

@@ -164,7 +164,8 @@ impl fmt::Display for Campaign {
         let reached = self.lock();
         let Reached { states, seeds, images, labels, .. } = &*reached;
         let seconds = self.begun.elapsed().as_secs_f64();
-        write!(f, "campaign {name}: {states} crash states, {} distinct images in {seconds:.1} s, ", images.len())?;
+        write!(f, "campaign {name}: {states} crash states, {} distinct images in {seconds:.1} s ", images.len())?;
+        write!(f, "(images differ in a name or in a byte of a file), ")?;
         write!(f, "seeds {first_seed} to {}, cut at:", first_seed + seeds.saturating_sub(1))?;
         for (label, count) in labels {
             write!(f, "\n  {count:7}  {label}")?;

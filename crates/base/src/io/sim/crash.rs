@@ -58,7 +58,7 @@ impl CrashPoints {
 
     /// The label of the event in flight; `end` behind the last one.
     pub fn label(&self) -> &str {
-        self.log.get(self.cut).map_or("end", |logged| &logged.label)
+        self.log.get(self.cut).map_or("end", |logged| logged.label())
     }
 
     /// Let the event in flight end; false behind the last one.

@@ -5,11 +5,12 @@
 //!    never becomes durable); the same holds for names.
 //! 2. Applying the same events to the same state gives the same state: a history can be replayed and cut anywhere.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::names::{Names, is_in};
 
 /// The unit in which a device is assumed never to tear, in bytes.
 pub const SECTOR_BYTES: u64 = 512;
@@ -28,9 +29,9 @@ pub(super) enum DataOp {
 
 #[derive(Debug, Clone)]
 pub(super) enum NameOp {
-    Set(PathBuf, Entry),
-    Rename(PathBuf, PathBuf, Entry),
-    Remove(PathBuf),
+    Set(Arc<Path>, Entry),
+    Rename(Arc<Path>, Arc<Path>, Entry),
+    Remove(Arc<Path>),
 }
 
 /// A file's bytes, shared by all images in which they are the same; and their hash, once it was asked for.
@@ -67,21 +68,23 @@ impl AsRef<[u8]> for Content {
     }
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Node {
-    pub path: PathBuf,
+    pub path: Arc<Path>,
     pub data: Arc<Content>,
     durable: Arc<Content>,
     pub pending: Vec<DataOp>,
+    /// A sync that failed has let `data` show what will never be durable.
+    is_apart: bool,
 }
 
 /// Something that happened to a disk.
 #[derive(Debug, Clone)]
 pub(super) enum Event {
-    Create(PathBuf),
-    Mkdir(PathBuf),
-    Rename(PathBuf, PathBuf),
-    Remove(PathBuf),
+    Create(Arc<Path>),
+    Mkdir(Arc<Path>),
+    Rename(Arc<Path>, Arc<Path>),
+    Remove(Arc<Path>),
     Write {
         node: usize,
         offset: u64,
@@ -92,7 +95,7 @@ pub(super) enum Event {
     Sync(usize),
     /// A sync that failed: of the pending operations those marked had reached the device, the others never will.
     FailedSync(usize, Vec<bool>),
-    SyncDir(PathBuf),
+    SyncDir(Arc<Path>),
     Flip {
         node: usize,
         offset: u64,
@@ -129,8 +132,8 @@ pub enum Pending<'a> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk {
     pub nodes: Vec<Node>,
-    pub names: BTreeMap<PathBuf, Entry>,
-    durable_names: BTreeMap<PathBuf, Entry>,
+    pub names: Names,
+    durable_names: Names,
     pending_names: Vec<NameOp>,
 }
 
@@ -149,20 +152,16 @@ fn write(data: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
     data[offset as usize..end].copy_from_slice(bytes);
 }
 
-fn apply_name(names: &mut BTreeMap<PathBuf, Entry>, op: &NameOp) {
+fn apply_name(names: &mut Names, op: &NameOp) {
     match op {
-        NameOp::Set(path, entry) => {
-            names.insert(path.clone(), *entry);
-        }
+        NameOp::Set(path, entry) => names.insert(path, *entry),
         NameOp::Rename(from, to, entry) => {
             if names.get(from) == Some(entry) {
                 names.remove(from);
             }
-            names.insert(to.clone(), *entry);
+            names.insert(to, *entry);
         }
-        NameOp::Remove(path) => {
-            names.remove(path);
-        }
+        NameOp::Remove(path) => names.remove(path),
     }
 }
 
@@ -174,18 +173,34 @@ impl NameOp {
     }
 
     fn is_in(&self, dir: &Path) -> bool {
-        let from_dir = matches!(self, Self::Rename(from, ..) if from.parent() == Some(dir));
-        from_dir || self.path().parent() == Some(dir)
+        matches!(self, Self::Rename(from, ..) if is_in(from, dir)) || is_in(self.path(), dir)
     }
 }
 
 impl Node {
+    fn new(path: Arc<Path>) -> Self {
+        let (data, durable) = Default::default();
+        Self { path, data, durable, pending: Vec::new(), is_apart: false }
+    }
+
+    /// All of it is durable.
+    fn is_durable(&self) -> bool {
+        self.pending.is_empty() && !self.is_apart
+    }
+
     fn push(&mut self, op: DataOp) {
         apply_data(Content::edit(&mut self.data), &op);
         self.pending.push(op);
     }
 
     fn write_durable(&mut self, offset: u64, bytes: &[u8]) {
+        if self.is_durable() {
+            // Both are the same, and stay one.
+            self.data = Arc::default();
+            write(Content::edit(&mut self.durable), offset, bytes);
+            self.data = Arc::clone(&self.durable);
+            return;
+        }
         // The kernel writes cached pages back before a direct write goes over them.
         let end = offset + bytes.len() as u64;
         let durable = Content::edit(&mut self.durable);
@@ -199,6 +214,16 @@ impl Node {
         write(durable, offset, bytes);
         write(Content::edit(&mut self.data), offset, bytes);
     }
+
+    fn sync(&mut self) {
+        if self.is_apart {
+            let durable = Content::edit(&mut self.durable);
+            self.pending.drain(..).for_each(|op| apply_data(durable, &op));
+        } else {
+            self.pending.clear();
+            self.durable = Arc::clone(&self.data);
+        }
+    }
 }
 
 impl Disk {
@@ -207,7 +232,7 @@ impl Disk {
         match event {
             Event::Create(path) => {
                 let entry = Entry::File(self.nodes.len());
-                self.nodes.push(Node { path: path.clone(), ..Node::default() });
+                self.nodes.push(Node::new(Arc::clone(path)));
                 self.name(NameOp::Set(path.clone(), entry));
             }
             Event::Mkdir(path) => self.name(NameOp::Set(path.clone(), Entry::Dir)),
@@ -229,16 +254,11 @@ impl Disk {
             }
             Event::SetLen(node, bytes) => self.nodes[*node].push(DataOp::SetLen(*bytes)),
             Event::Sync(_) | Event::SyncDir(_) | Event::FailedSync(..) if in_flight => {}
-            Event::Sync(node) => {
-                let Node { durable, pending, .. } = &mut self.nodes[*node];
-                if !pending.is_empty() {
-                    let durable = Content::edit(durable);
-                    pending.drain(..).for_each(|op| apply_data(durable, &op));
-                }
-            }
+            Event::Sync(node) => self.nodes[*node].sync(),
             Event::FailedSync(node, reached) => {
-                let Node { durable, pending, .. } = &mut self.nodes[*node];
+                let Node { durable, pending, is_apart, .. } = &mut self.nodes[*node];
                 let durable = Content::edit(durable);
+                *is_apart = true;
                 for (op, reached) in pending.drain(..).zip(reached) {
                     if *reached {
                         apply_data(durable, &op);
@@ -301,7 +321,8 @@ impl Disk {
                     }
                 }
             }
-            after.nodes.push(Node { path: node.path.clone(), durable: Arc::clone(&data), data, pending: Vec::new() });
+            let (path, durable) = (Arc::clone(&node.path), Arc::clone(&data));
+            after.nodes.push(Node { path, data, durable, pending: Vec::new(), is_apart: false });
         }
         let mut names = self.durable_names.clone();
         for op in &self.pending_names {
@@ -309,16 +330,16 @@ impl Disk {
                 apply_name(&mut names, op);
             }
         }
-        // A name is reached only through directories that are there.
-        after.names = names.iter().filter(|(path, _)| has_dir(&names, path)).map(|(p, e)| (p.clone(), *e)).collect();
-        after.durable_names = after.names.clone();
+        names.retain_reachable();
+        after.durable_names = names.clone();
+        after.names = names;
         after
     }
 
     /// xxh3 over names and contents, as a program sees them.
     pub fn hash(&self) -> u64 {
         let mut hash = Xxh3::new();
-        for (path, entry) in &self.names {
+        for (path, entry) in self.names.iter() {
             hash.update(path.as_os_str().as_encoded_bytes());
             match entry {
                 Entry::Dir => hash.update(&[0, 0]),
@@ -332,13 +353,4 @@ impl Disk {
         }
         hash.digest()
     }
-}
-
-/// Whether `path` is a root: the working directory or `/`, which are always there.
-pub(super) fn is_root(path: &Path) -> bool {
-    path.as_os_str().is_empty() || path.parent().is_none()
-}
-
-fn has_dir(names: &BTreeMap<PathBuf, Entry>, path: &Path) -> bool {
-    path.ancestors().skip(1).all(|dir| is_root(dir) || names.get(dir) == Some(&Entry::Dir))
 }

@@ -9,11 +9,12 @@ pub mod campaign;
 mod crash;
 mod disk;
 mod fault;
+mod names;
 
 use std::collections::HashSet;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub use campaign::Campaign;
 pub use crash::{Crash, CrashPoints, Random};
@@ -22,11 +23,27 @@ pub use fault::{EventInfo, Fault, FaultKind, When};
 
 use super::mapping::Record;
 use super::{BLOCK_BYTES, File, Io, Lock, Mapping, OpenMode};
-use disk::{Disk, Entry, Event, is_root};
+use disk::{Disk, Entry, Event};
+use names::{clean, is_in, parent};
 
 struct Logged {
     event: Event,
-    label: String,
+    kind: &'static str,
+    /// What it was done to.
+    path: Arc<Path>,
+    label: OnceLock<String>,
+}
+
+impl Logged {
+    /// See [`EventInfo::label`].
+    fn label(&self) -> &str {
+        self.label.get_or_init(|| match &self.event {
+            Event::Rename(from, to) => {
+                format!("{} -> {}", label(self.kind, from), label("", to).trim_start())
+            }
+            _ => label(self.kind, &self.path),
+        })
+    }
 }
 
 struct Inner {
@@ -72,7 +89,7 @@ impl SimIo {
 
     /// The labels of all events, in order.
     pub fn labels(&self) -> Vec<String> {
-        self.lock().log.iter().map(|logged| logged.label.clone()).collect()
+        self.lock().log.iter().map(|logged| logged.label().to_owned()).collect()
     }
 
     /// The history, from its beginning, to be cut anywhere.
@@ -97,7 +114,7 @@ impl SimIo {
     pub fn files(&self) -> Vec<(PathBuf, u64)> {
         let inner = self.lock();
         let files = inner.disk.names.iter().filter_map(|(path, entry)| match entry {
-            Entry::File(node) => Some((path.clone(), inner.disk.nodes[*node].data.len() as u64)),
+            Entry::File(node) => Some((path.to_path_buf(), inner.disk.nodes[*node].data.len() as u64)),
             Entry::Dir => None,
         });
         files.collect()
@@ -122,7 +139,7 @@ impl SimIo {
     pub fn flip_bit(&self, path: &Path, offset: u64, bit: u8) -> Result<()> {
         let mut inner = self.lock();
         let node = inner.file(path)?;
-        inner.carry_out(Event::Flip { node, offset, bit }, label("flip", path));
+        inner.carry_out(Event::Flip { node, offset, bit }, "flip", path.into());
         Ok(())
     }
 
@@ -165,17 +182,17 @@ fn enospc() -> Error {
 }
 
 impl Inner {
-    fn carry_out(&mut self, event: Event, label: String) {
+    fn carry_out(&mut self, event: Event, kind: &'static str, path: Arc<Path>) {
         self.disk.apply(&event, false);
-        self.log.push(Arc::new(Logged { event, label }));
+        self.log.push(Arc::new(Logged { event, kind, path, label: OnceLock::new() }));
     }
 
     /// The fault that strikes the operation that is about to become the next event.
-    fn fault(&mut self, label: &str, path: &Path) -> Option<FaultKind> {
+    fn fault(&mut self, label: impl FnOnce() -> String, path: &Path) -> Option<FaultKind> {
         if self.faults.is_empty() {
             return None;
         }
-        let info = EventInfo { number: self.log.len(), label: label.to_owned(), path: path.to_owned() };
+        let info = EventInfo { number: self.log.len(), label: label(), path: path.to_owned() };
         self.strike(|when| match when {
             When::Event(n) => *n == info.number,
             When::Matches(matches) => matches(&info),
@@ -192,10 +209,12 @@ impl Inner {
     }
 
     /// Carry out an event that fails whole.
-    fn change(&mut self, event: Event, label: String, path: &Path) -> Result<()> {
-        match self.fault(&label, path) {
+    fn change(&mut self, event: Event, kind: &'static str, path: &Arc<Path>) -> Result<()> {
+        let logged = Logged { event, kind, path: Arc::clone(path), label: OnceLock::new() };
+        match self.fault(|| logged.label().to_owned(), path) {
             None => {
-                self.carry_out(event, label);
+                self.disk.apply(&logged.event, false);
+                self.log.push(Arc::new(logged));
                 Ok(())
             }
             Some(FaultKind::Eio) => Err(eio()),
@@ -204,7 +223,7 @@ impl Inner {
     }
 
     fn file(&self, path: &Path) -> Result<usize> {
-        match self.disk.names.get(path) {
+        match self.disk.names.get(&clean(path)) {
             Some(Entry::File(node)) => Ok(*node),
             Some(Entry::Dir) => Err(ErrorKind::IsADirectory.into()),
             None => Err(ErrorKind::NotFound.into()),
@@ -212,19 +231,24 @@ impl Inner {
     }
 
     fn is_dir(&self, path: &Path) -> bool {
-        is_root(path) || self.disk.names.get(path) == Some(&Entry::Dir)
+        self.disk.names.is_dir(&clean(path))
     }
 
     fn check_parent(&self, path: &Path) -> Result<()> {
-        let there = path.parent().is_some_and(|dir| self.is_dir(dir));
+        let there = parent(&clean(path)).is_some_and(|dir| self.disk.names.is_dir(dir));
         if there { Ok(()) } else { Err(ErrorKind::NotFound.into()) }
     }
 
     fn create(&mut self, path: &Path) -> Result<usize> {
         self.check_parent(path)?;
-        self.change(Event::Create(path.to_owned()), label("create", path), path)?;
+        let path = shared(path);
+        self.change(Event::Create(Arc::clone(&path)), "create", &path)?;
         Ok(self.disk.nodes.len() - 1)
     }
+}
+
+fn shared(path: &Path) -> Arc<Path> {
+    clean(path).as_ref().into()
 }
 
 impl Io for SimIo {
@@ -246,45 +270,50 @@ impl Io for SimIo {
         if inner.is_dir(to) {
             return Err(ErrorKind::IsADirectory.into());
         }
-        let label = format!("{} -> {}", label("rename", from), label("", to).trim_start());
-        inner.change(Event::Rename(from.to_owned(), to.to_owned()), label, from)
+        let from = shared(from);
+        inner.change(Event::Rename(Arc::clone(&from), shared(to)), "rename", &from)
     }
 
     fn remove_file(&self, path: &Path) -> Result<()> {
         let mut inner = self.lock();
         inner.file(path)?;
-        inner.change(Event::Remove(path.to_owned()), label("remove", path), path)
+        let path = shared(path);
+        inner.change(Event::Remove(Arc::clone(&path)), "remove", &path)
     }
 
     fn remove_dir_all(&self, path: &Path) -> Result<()> {
         let mut inner = self.lock();
-        let below: Vec<PathBuf> = inner.disk.names.keys().filter(|name| name.starts_with(path)).cloned().collect();
+        let names = inner.disk.names.iter().rev().map(|(name, _)| name);
         // Longest first: what is in a directory goes before it.
-        for name in below.into_iter().rev() {
-            inner.change(Event::Remove(name.clone()), label("remove", &name), &name)?;
+        let below: Vec<Arc<Path>> = names.filter(|name| name.starts_with(path)).cloned().collect();
+        for name in below {
+            inner.change(Event::Remove(Arc::clone(&name)), "remove", &name)?;
         }
         Ok(())
     }
 
     fn create_dir_all(&self, path: &Path) -> Result<()> {
         let mut inner = self.lock();
+        let path = clean(path);
         let mut missing: Vec<&Path> = path.ancestors().take_while(|dir| !inner.is_dir(dir)).collect();
         while let Some(dir) = missing.pop() {
-            if inner.disk.names.contains_key(dir) {
+            if inner.disk.names.get(dir).is_some() {
                 return Err(ErrorKind::NotADirectory.into());
             }
-            inner.change(Event::Mkdir(dir.to_owned()), label("mkdir", dir), dir)?;
+            let dir = shared(dir);
+            inner.change(Event::Mkdir(Arc::clone(&dir)), "mkdir", &dir)?;
         }
         Ok(())
     }
 
     fn read_dir(&self, path: &Path) -> Result<Vec<PathBuf>> {
         let inner = self.lock();
-        if !inner.is_dir(path) {
+        let path = &*clean(path);
+        if !inner.disk.names.is_dir(path) {
             return Err(ErrorKind::NotFound.into());
         }
-        let names = inner.disk.names.keys().filter(|name| name.parent() == Some(path));
-        Ok(names.filter_map(|name| name.file_name()).map(PathBuf::from).collect())
+        let names = inner.disk.names.iter().filter(|(name, _)| is_in(name, path));
+        Ok(names.filter_map(|(name, _)| name.file_name()).map(PathBuf::from).collect())
     }
 
     fn sync_dir(&self, path: &Path) -> Result<()> {
@@ -292,12 +321,13 @@ impl Io for SimIo {
         if !inner.is_dir(path) {
             return Err(ErrorKind::NotFound.into());
         }
-        inner.change(Event::SyncDir(path.to_owned()), label("sync_dir", path), path)
+        let path = shared(path);
+        inner.change(Event::SyncDir(Arc::clone(&path)), "sync_dir", &path)
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        let inner = self.lock();
-        Ok(is_root(path) || inner.disk.names.contains_key(path))
+        let (inner, path) = (self.lock(), clean(path));
+        Ok(inner.disk.names.is_dir(&path) || inner.disk.names.get(&path).is_some())
     }
 
     fn try_lock(&self, path: &Path) -> Result<Option<Box<dyn Lock>>> {
@@ -306,10 +336,11 @@ impl Io for SimIo {
             Err(e) if e.kind() == ErrorKind::NotFound => drop(inner.create(path)?),
             other => drop(other?),
         }
-        if !inner.locks.insert(path.to_owned()) {
+        let path = clean(path).into_owned();
+        if !inner.locks.insert(path.clone()) {
             return Ok(None);
         }
-        Ok(Some(Box::new(SimLock { io: self.clone(), path: path.to_owned() })))
+        Ok(Some(Box::new(SimLock { io: self.clone(), path })))
     }
 
     fn random_u64(&self) -> u64 {
@@ -338,12 +369,12 @@ struct SimFile {
 
 impl SimFile {
     /// The disk, for a change.
-    fn writable(&self) -> Result<(MutexGuard<'_, Inner>, PathBuf)> {
+    fn writable(&self) -> Result<(MutexGuard<'_, Inner>, Arc<Path>)> {
         if !self.mode.write {
             return Err(errno(9)); // EBADF, as the kernel says
         }
         let inner = self.io.lock();
-        let path = inner.disk.nodes[self.node].path.clone();
+        let path = Arc::clone(&inner.disk.nodes[self.node].path);
         Ok((inner, path))
     }
 
@@ -377,18 +408,17 @@ impl File for SimFile {
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_aligned(buf, offset)?;
         let (mut inner, path) = self.writable()?;
-        let label = label("write", &path);
         let write = |bytes: &[u8], durable| Event::Write { node: self.node, offset, bytes: bytes.into(), durable };
-        match inner.fault(&label, &path) {
+        match inner.fault(|| label("write", &path), &path) {
             None => {
-                inner.carry_out(write(buf, self.mode.direct_sync), label);
+                inner.carry_out(write(buf, self.mode.direct_sync), "write", path);
                 Ok(())
             }
             Some(FaultKind::Eio) => Err(eio()),
             Some(FaultKind::Enospc) => Err(enospc()),
             Some(FaultKind::Short(bytes)) => {
                 let bytes = &buf[..bytes.min(buf.len())];
-                inner.carry_out(write(bytes, false), format!("short {label}"));
+                inner.carry_out(write(bytes, false), "short write", path);
                 Err(enospc())
             }
         }
@@ -396,14 +426,13 @@ impl File for SimFile {
 
     fn sync(&self) -> Result<()> {
         let (mut inner, path) = self.writable()?;
-        let label = label("sync", &path);
-        if inner.fault(&label, &path).is_none() {
-            inner.carry_out(Event::Sync(self.node), label);
+        if inner.fault(|| label("sync", &path), &path).is_none() {
+            inner.carry_out(Event::Sync(self.node), "sync", path);
             return Ok(());
         }
         let count = inner.disk.nodes[self.node].pending.len();
         let reached = (0..count).map(|_| inner.random.next() & 1 == 0).collect();
-        inner.carry_out(Event::FailedSync(self.node, reached), format!("failed {label}"));
+        inner.carry_out(Event::FailedSync(self.node, reached), "failed sync", path);
         Err(eio())
     }
 
@@ -413,7 +442,7 @@ impl File for SimFile {
 
     fn set_len(&self, bytes: u64) -> Result<()> {
         let (mut inner, path) = self.writable()?;
-        inner.change(Event::SetLen(self.node, bytes), label("set_len", &path), &path)
+        inner.change(Event::SetLen(self.node, bytes), "set_len", &path)
     }
 
     fn allocate(&self, bytes: u64) -> Result<()> {
@@ -421,7 +450,7 @@ impl File for SimFile {
             return Ok(());
         }
         let (mut inner, path) = self.writable()?;
-        inner.change(Event::SetLen(self.node, bytes), label("allocate", &path), &path)
+        inner.change(Event::SetLen(self.node, bytes), "allocate", &path)
     }
 
     fn map(&self, bytes: u64, committed: u64, writable: bool) -> Result<Arc<Mapping>> {
@@ -452,12 +481,12 @@ impl Record for Store {
         if offset + bytes.len() as u64 > node.data.len() as u64 {
             return Err(ErrorKind::InvalidInput.into());
         }
-        let label = label("store", &node.path);
+        let path = Arc::clone(&node.path);
         let (first, second) = bytes.split_at(bytes.len() / 2);
         for (offset, bytes) in [(offset, first), (offset + first.len() as u64, second)] {
             if !bytes.is_empty() {
                 let event = Event::Write { node: self.node, offset, bytes: bytes.into(), durable: false };
-                inner.carry_out(event, label.clone());
+                inner.carry_out(event, "store", Arc::clone(&path));
             }
         }
         Ok(())

@@ -95,9 +95,8 @@ impl Index {
     /// The index of which `header` and the chunks that `loader` reads are the image: searchable at once, writable at once.
     /// A chunk is read and verified when a walk first needs it.
     pub fn from_image(header: Header, loader: Box<dyn Loader>) -> Index {
-        let mut index = Index::new();
         let chunks = header.checksums.len();
-        index.arena = Arena::over(Source { checksums: header.checksums, loader }, chunks);
+        let mut index = Index::over(Arena::over(Source { checksums: header.checksums, loader }, chunks));
         index.heap.get_mut().unwrap_or_else(PoisonError::into_inner).adopt_later(chunks);
         index.root.store(header.root, order::publish());
         index.len.store(header.len as usize, Ordering::Relaxed);
@@ -223,8 +222,8 @@ impl Header {
 }
 
 impl Source {
-    /// The words of a chunk; `None` if it has none of that number.
-    pub fn load(&self, number: usize) -> Result<Option<Vec<u64>>> {
+    /// The bytes of a chunk, verified; `None` if it has none of that number.
+    pub fn load(&self, number: usize) -> Result<Option<Vec<u8>>> {
         let Some(checksum) = self.checksums.get(number) else { return Ok(None) };
         let mut bytes = vec![0; CHUNK_BYTES];
         self.loader.load(number, &mut bytes)?;
@@ -232,6 +231,6 @@ impl Source {
             let (file, offset) = self.loader.place(number);
             return Err(Error::corruption(file, offset, format!("chunk {number} of the index has a wrong checksum")));
         }
-        Ok(Some(bytes.chunks_exact(8).filter_map(|word| get_u64(word, 0)).collect()))
+        Ok(Some(bytes))
     }
 }

@@ -45,7 +45,7 @@ unsafe impl Sync for Entries {}
 impl Entries {
     const LAYOUT: Layout = Layout::new::<[AtomicPtr<Chunk>; CHUNKS_MAX]>();
 
-    #[cfg(all(target_os = "linux", not(miri)))]
+    #[cfg(all(target_os = "linux", not(any(miri, biombo_small_chunks))))]
     fn new() -> Self {
         use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -56,7 +56,7 @@ impl Entries {
         memory.map_or_else(|| handle_alloc_error(Self::LAYOUT), Self)
     }
 
-    #[cfg(not(all(target_os = "linux", not(miri))))]
+    #[cfg(not(all(target_os = "linux", not(any(miri, biombo_small_chunks)))))]
     fn new() -> Self {
         // SAFETY: (IX1) the layout is not empty.
         let memory = NonNull::new(unsafe { alloc_zeroed(Self::LAYOUT) }.cast());
@@ -76,10 +76,10 @@ impl Deref for Entries {
 
 impl Drop for Entries {
     fn drop(&mut self) {
-        #[cfg(all(target_os = "linux", not(miri)))]
+        #[cfg(all(target_os = "linux", not(any(miri, biombo_small_chunks))))]
         // SAFETY: (IX1) it was mapped with this length, is unmapped once, and nothing borrows it.
         let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), Self::LAYOUT.size()) };
-        #[cfg(not(all(target_os = "linux", not(miri))))]
+        #[cfg(not(all(target_os = "linux", not(any(miri, biombo_small_chunks)))))]
         // SAFETY: (IX1) it was allocated with this layout, is freed once, and nothing borrows it.
         unsafe {
             dealloc(self.0.as_ptr().cast(), Self::LAYOUT);
@@ -154,7 +154,7 @@ impl Block {
         // SAFETY: (IX3) the layout is not empty.
         let memory = unsafe { alloc_zeroed(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        #[cfg(all(target_os = "linux", not(miri)))]
+        #[cfg(all(target_os = "linux", not(any(miri, biombo_small_chunks))))]
         if chunks == GROUP_CHUNKS {
             // SAFETY: (IX3) the range is this block's own; the advice changes no content. If it is refused, small pages serve.
             let _ = unsafe {

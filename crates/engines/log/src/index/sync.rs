@@ -6,11 +6,12 @@
 pub use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 pub use std::sync::{Mutex, MutexGuard};
 
-/// Units of 16 bytes in a chunk of the arena, as a power of two: 2^14 units, 256 KiB.
-pub const CHUNK_UNITS_LOG2: u32 = 14;
+/// Units of 16 bytes in a chunk of the arena, as a power of two: 2^14 units, 256 KiB. With `--cfg biombo_small_chunks`, for tests of
+/// small stores, 4 KiB: their checkpoints then have several chunks too, which a crash can tear apart.
+pub const CHUNK_UNITS_LOG2: u32 = if cfg!(biombo_small_chunks) { 8 } else { 14 };
 
 /// Units that a kind of node claims at a time where they are free.
-pub const CLAIM_UNITS: usize = 256;
+pub const CLAIM_UNITS: usize = if cfg!(biombo_small_chunks) { 16 } else { 256 };
 
 /// Nodes that are retired before the epoch advances: rarely enough that readers keep the epoch's line in their caches.
 pub const RETIRED_BETWEEN_EPOCHS: usize = 64;

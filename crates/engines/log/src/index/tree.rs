@@ -75,8 +75,13 @@ pub struct Index {
 impl Index {
     /// An empty index.
     pub fn new() -> Self {
+        Self::over(Arena::new())
+    }
+
+    /// One without a root yet, in this memory.
+    pub(super) fn over(arena: Arena) -> Self {
         Self {
-            arena: Arena::new(),
+            arena,
             epochs: Epochs::new(),
             root: AtomicU64::new(Word::EMPTY.0),
             len: AtomicUsize::new(0),

@@ -265,8 +265,17 @@ pub fn check(image: &SimIo, model: &Model, cut: usize, killed: bool, options: &L
     found
 }
 
-/// Write to what a crash left, at `Sync`, and lose the power: a recovery that leaves something half done shows.
-pub fn write_on(image: &SimIo, model: &Model, found: usize, options: &LogOptions, random: &mut Random, what: &str) {
+/// Write to what a crash left, at `Sync`, and lose the power: a recovery that leaves something half done shows. `left` is told what
+/// that leaves.
+pub fn write_on(
+    image: &SimIo,
+    model: &Model,
+    found: usize,
+    options: &LogOptions,
+    random: &mut Random,
+    left: impl FnOnce(&SimIo),
+    what: &str,
+) {
     let mut after = model.after(0, false, found);
     {
         let engine = open(image, options).unwrap_or_else(|e| panic!("{what}: does not open again: {e}"));
@@ -280,6 +289,7 @@ pub fn write_on(image: &SimIo, model: &Model, found: usize, options: &LogOptions
         // The process dies here: no destructor has closed anything.
         let crash = if random.below(2) == 0 { Crash::Nothing } else { Crash::Random(random.next()) };
         let cut = image.crash(image.event_count(), crash);
+        left(&cut);
         check(&cut, &after, 0, true, options, &format!("{what}, written to, {crash:?}"));
     }
 }

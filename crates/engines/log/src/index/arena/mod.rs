@@ -25,8 +25,8 @@ pub const CHUNK_UNITS: usize = 1 << CHUNK_UNITS_LOG2;
 pub const CHUNK_WORDS: usize = CHUNK_UNITS * 2;
 /// Bytes in a chunk.
 pub const CHUNK_BYTES: usize = CHUNK_WORDS * 8;
-/// Chunks that a reference can name.
-pub const CHUNKS_MAX: usize = 1 << (32 - CHUNK_UNITS_LOG2);
+/// Chunks that a reference can name; of small ones so few that their table is small too.
+pub const CHUNKS_MAX: usize = 1 << if cfg!(biombo_small_chunks) { 10 } else { 32 - CHUNK_UNITS_LOG2 };
 /// Words of a chunk's bitmap.
 pub const BITMAP_WORDS: usize = CHUNK_UNITS / 64;
 /// Units that the bitmap takes.
@@ -92,10 +92,10 @@ impl Arena {
             None => None,
         };
         // Two who need the chunk at the same time read it twice, and wait for one another only while it is put in its place.
-        let words = loaded.ok_or_else(|| damage("a reference past the end of the memory"))?;
+        let bytes = loaded.ok_or_else(|| damage("a reference past the end of the memory"))?;
         self.table.get_or_fill(number, |chunk| {
-            for (to, word) in chunk.iter().zip(words) {
-                to.store(word, Ordering::Relaxed);
+            for (to, word) in chunk.iter().zip(bytes.as_chunks().0) {
+                to.store(u64::from_le_bytes(*word), Ordering::Relaxed);
             }
             Ok(())
         })
