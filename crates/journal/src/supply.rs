@@ -121,8 +121,13 @@ impl Supply {
         retained: Option<Arc<Mapping>>,
         header: &SegmentHeader,
     ) -> Result<Made, Failure> {
-        let mode =
-            OpenMode { create: !recycled, exclusive: false, write: true, direct_sync: header.mode == Mode::Direct };
+        let mode = OpenMode {
+            create: !recycled,
+            exclusive: false,
+            write: true,
+            direct_sync: header.mode == Mode::Direct,
+            direct: false,
+        };
         // Nothing refers to this file yet, so no room in it is no harm to the log.
         let failed =
             |doing: &str, e: std::io::Error| Failure::before(Error::io(format_args!("{doing} {}", path.display()), e));

@@ -14,13 +14,15 @@
 mod aligned;
 mod count;
 mod mapping;
+mod mode;
 mod real;
 pub mod sim;
 
 pub use aligned::AlignedBuf;
 pub use count::{Counters, Counts};
 pub use mapping::{Advice, Mapping, MappingWriter};
-pub use real::RealIo;
+pub use mode::IoMode;
+pub use real::{RealIo, raise_open_files_limit};
 
 use std::io::Result;
 use std::path::{Path, PathBuf};
@@ -38,18 +40,23 @@ pub struct OpenMode {
     /// `O_DIRECT|O_DSYNC`: each write is on the device when it returns; offsets, lengths and addresses must be multiples
     /// of [`BLOCK_BYTES`]. Where the file system has no O_DIRECT, O_DSYNC alone is used and nothing else changes.
     pub direct_sync: bool,
+    /// `O_DIRECT` for reading: past the page cache, under the same rules of alignment. A read that meets the end of the file
+    /// returns what is before it. Where the file system has no O_DIRECT, reads go through the page cache.
+    pub direct: bool,
 }
 
 impl OpenMode {
     /// An existing file, for reading.
-    pub const READ: Self = Self { create: false, exclusive: false, write: false, direct_sync: false };
+    pub const READ: Self = Self { create: false, exclusive: false, write: false, direct_sync: false, direct: false };
+    /// An existing file, for reading past the page cache.
+    pub const READ_DIRECT: Self = Self { direct: true, ..Self::READ };
     /// An existing or new file, for reading and writing.
-    pub const WRITE: Self = Self { create: true, exclusive: false, write: true, direct_sync: false };
+    pub const WRITE: Self = Self { create: true, exclusive: false, write: true, direct_sync: false, direct: false };
     /// A new file, for reading and writing; an existing one is an error.
-    pub const CREATE_NEW: Self = Self { create: true, exclusive: true, write: true, direct_sync: false };
+    pub const CREATE_NEW: Self = Self { create: true, exclusive: true, write: true, direct_sync: false, direct: false };
 }
 
-/// The unit of direct writes, in bytes: the largest tear that a device is assumed to prevent is 512, the usual 4,096.
+/// The unit of direct reads and writes, in bytes: the largest tear that a device is assumed to prevent is 512, the usual 4,096.
 pub const BLOCK_BYTES: usize = 4096;
 
 /// One open file. All methods take `&self`; positions are explicit.
@@ -76,6 +83,8 @@ pub trait File: Send + Sync {
     /// is mapped, nobody cuts the file off or changes what is committed. Stores through the mapping are made durable by
     /// [`sync`](File::sync), like writes.
     fn map(&self, bytes: u64, committed: u64, writable: bool) -> Result<Arc<Mapping>>;
+    /// Let the page cache forget what it has of the file and need not write: it will not be read through it soon. A hint.
+    fn uncache(&self) {}
 }
 
 /// A held advisory lock; dropping it releases it.

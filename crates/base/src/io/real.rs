@@ -47,6 +47,21 @@ fn flags(direct: bool, sync: bool) -> i32 {
     flags.bits() as i32
 }
 
+/// Say what to do when no more files may be open.
+fn out_of_files(e: Error) -> Error {
+    let full = [Errno::MFILE, Errno::NFILE].iter().any(|full| e.raw_os_error() == Some(full.raw_os_error()));
+    if full { Error::other(format!("{e}: raise the limit of open files (ulimit -n)")) } else { e }
+}
+
+/// Let this process have as many files open as the system lets it ask for: for who keeps many. Returns the limit, if there is
+/// one.
+pub fn raise_open_files_limit() -> Option<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
+}
+
 impl Io for RealIo {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         let mut options = OpenOptions::new();
@@ -58,19 +73,21 @@ impl Io for RealIo {
                 options.create(true);
             }
         }
-        let opened = options.custom_flags(flags(mode.direct_sync, mode.direct_sync)).open(path);
+        let mut is_direct = mode.direct_sync || mode.direct;
+        let opened = options.custom_flags(flags(is_direct, mode.direct_sync)).open(path);
         let file = match opened {
-            Err(refused) if mode.direct_sync && refused.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+            Err(refused) if is_direct && refused.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
                 // Some kernels create the name before they refuse O_DIRECT; it is ours then, so do not insist that it
                 // be new.
-                options.create_new(false).create(mode.create).custom_flags(flags(false, true)).open(path)?
+                is_direct = false;
+                options.create_new(false).create(mode.create).custom_flags(flags(false, mode.direct_sync)).open(path)?
             }
-            other => other?,
+            other => other.map_err(out_of_files)?,
         };
         if file.metadata()?.is_dir() {
             return Err(Error::from(ErrorKind::IsADirectory));
         }
-        Ok(Arc::new(RealFile { file, counters: Arc::clone(&self.counters) }))
+        Ok(Arc::new(RealFile { file, is_direct, counters: Arc::clone(&self.counters) }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -140,22 +157,62 @@ struct RealLock {
 
 impl Lock for RealLock {}
 
+/// Read until `buf` is full or the file ends.
+fn read_full(buf: &mut [u8], offset: u64, read: impl Fn(&mut [u8], u64) -> Result<usize>) -> Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match read(&mut buf[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}
+
+/// The same with reads at whole blocks only. One that stops within a block has met the end of the file, or what the device cannot
+/// read; the file's `len` tells which. Then the block is asked for once more by itself, for the error that the kernel has left out.
+fn read_blocks(
+    buf: &mut [u8],
+    offset: u64,
+    read: impl Fn(&mut [u8], u64) -> Result<usize>,
+    len: impl Fn() -> Result<u64>,
+) -> Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        let n = match read(&mut buf[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        };
+        if n.is_multiple_of(super::BLOCK_BYTES) {
+            done += n;
+        } else if offset + (done + n) as u64 >= len()? {
+            return Ok(done + n);
+        } else if n < super::BLOCK_BYTES {
+            return Err(Error::other("the device stopped reading within a block"));
+        } else {
+            done += n / super::BLOCK_BYTES * super::BLOCK_BYTES;
+        }
+    }
+    Ok(done)
+}
+
 struct RealFile {
     file: StdFile,
+    is_direct: bool,
     counters: Arc<Counters>,
 }
 
 impl File for RealFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        let mut done = 0;
-        while done < buf.len() {
-            match self.file.read_at(&mut buf[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(n) => done += n,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
+        let done = if self.is_direct {
+            read_blocks(buf, offset, |buf, at| self.file.read_at(buf, at), || self.len())?
+        } else {
+            read_full(buf, offset, |buf, at| self.file.read_at(buf, at))?
+        };
         self.counters.read(done);
         Ok(done)
     }
@@ -184,6 +241,11 @@ impl File for RealFile {
             return Err(ErrorKind::InvalidInput.into());
         }
         Mapping::of_file(self.file.as_fd(), bytes, committed, writable, Arc::clone(&self.counters))
+    }
+
+    fn uncache(&self) {
+        // Only memory is at stake.
+        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
     }
 
     fn allocate(&self, bytes: u64) -> Result<()> {

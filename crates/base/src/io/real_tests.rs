@@ -25,6 +25,45 @@ fn direct_writes_read_back_and_every_byte_is_counted() {
 }
 
 #[test]
+fn direct_reads_see_what_was_written_and_stop_at_an_end_within_a_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let io = RealIo::new();
+    let path = dir.path().join("f");
+    let content: Vec<u8> = (0..10_000u32).map(|n| (n % 251) as u8).collect();
+    let written = io.open(&path, OpenMode::CREATE_NEW).unwrap();
+    written.write_at(&content, 0).unwrap();
+    let reader = io.open(&path, OpenMode::READ_DIRECT).unwrap();
+    let mut back = AlignedBuf::zeroed(4 * BLOCK_BYTES);
+    for forgotten in [false, true] {
+        assert_eq!(reader.read_at(&mut back, 0).unwrap(), content.len());
+        assert_eq!(&back[..content.len()], &content[..], "forgotten: {forgotten}");
+        assert_eq!(reader.read_at(&mut back[..BLOCK_BYTES], 8192).unwrap(), content.len() - 8192);
+        assert_eq!(reader.read_at(&mut back[..BLOCK_BYTES], 12288).unwrap(), 0);
+        written.sync().unwrap();
+        written.uncache();
+    }
+}
+
+#[test]
+fn a_device_that_stops_within_a_block_is_an_error_and_never_the_end_of_the_file() {
+    let mut buf = AlignedBuf::zeroed(4 * BLOCK_BYTES);
+    let bad = 2 * BLOCK_BYTES + 512;
+    // The kernel gives what lies before a bad place.
+    let device = |buf: &mut [u8], at: u64| {
+        assert!(at.is_multiple_of(BLOCK_BYTES as u64) && buf.len().is_multiple_of(BLOCK_BYTES), "not aligned");
+        match (at as usize, at as usize + buf.len()) {
+            (at, end) if at <= bad && end > bad => Ok(bad - at),
+            _ => Ok(buf.len()),
+        }
+    };
+    let read = |buf: &mut AlignedBuf, len| read_blocks(buf, 0, device, || Ok(len));
+    assert!(read(&mut buf, 1 << 20).is_err());
+    assert_eq!(read(&mut buf, bad as u64).unwrap(), bad, "there the file ends");
+    buf.resize(2 * BLOCK_BYTES);
+    assert_eq!(read(&mut buf, 1 << 20).unwrap(), 2 * BLOCK_BYTES, "what lies before it can be read");
+}
+
+#[test]
 fn a_lock_excludes_a_second_holder_until_it_is_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let io = RealIo::new();

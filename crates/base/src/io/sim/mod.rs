@@ -381,7 +381,8 @@ impl SimFile {
     /// Direct transfers must be aligned, as O_DIRECT insists.
     fn check_aligned(&self, buf: &[u8], offset: u64) -> Result<()> {
         let aligned = |n: usize| n.is_multiple_of(BLOCK_BYTES);
-        if self.mode.direct_sync && !(aligned(buf.as_ptr() as usize) && aligned(buf.len()) && aligned(offset as usize))
+        if (self.mode.direct_sync || self.mode.direct)
+            && !(aligned(buf.as_ptr() as usize) && aligned(buf.len()) && aligned(offset as usize))
         {
             return Err(errno(22));
         }
