@@ -27,6 +27,7 @@
 
 use std::path::Path;
 
+pub use biombo_base::io::IoMode;
 pub use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use biombo_engine::{
     Batch, Capabilities, Compaction, Cursor, Damage, Durability, Engine, EngineKind, Error, ErrorKind, IndexFigures,

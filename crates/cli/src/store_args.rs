@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use biombo::{Durability, ErrorKind, Options, Partitioning, PlacementKind, Store};
+use biombo::{Durability, ErrorKind, IoMode, Options, Partitioning, PlacementKind, Store};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
@@ -68,6 +68,10 @@ pub(crate) struct StoreArgs {
     /// Bytes on disk by bytes of live data that an engine which cleans (log) keeps to; may differ at each opening [default: 1.5]
     #[arg(long, value_name = "F", value_parser = parse_amplification)]
     pub(crate) space_amplification: Option<f64>,
+    /// How the engine reads files that it writes no more: mmap, direct (O_DIRECT through a cache of --cache-bytes); may differ at each
+    /// opening. log knows both, lmdb mmap [default: the engine's own way]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) io: Option<IoMode>,
     /// Read options from a TOML file of the same names (`engine = "log"`, `partitions = 8`); the command line wins
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -84,6 +88,7 @@ pub(crate) struct Config {
     dir: Option<Vec<PathBuf>>,
     cache_bytes: Option<u64>,
     space_amplification: Option<f64>,
+    io: Option<String>,
     pub(crate) durability: Option<String>,
     pub(crate) format: Option<InputFormat>,
 }
@@ -115,6 +120,9 @@ impl StoreArgs {
         }
         self.cache_bytes = self.cache_bytes.or(config.cache_bytes);
         self.space_amplification = self.space_amplification.or(config.space_amplification);
+        if let (None, Some(io)) = (self.io, &config.io) {
+            self.io = Some(io.parse().map_err(|e| Failure::usage(format!("{}: io: {e}", file.display())))?);
+        }
         if self.dirs.is_empty() {
             self.dirs = config.dir.clone().unwrap_or_default();
         }
@@ -124,7 +132,9 @@ impl StoreArgs {
     /// Refuse what can be told to be wrong without looking at the store.
     pub(crate) fn check(&self) -> Done {
         if let Some(engine) = &self.engine {
-            biombo::registry().get(engine).map_err(|e| Failure::usage(e.to_string()))?;
+            let registry = biombo::registry();
+            let kind = registry.get(engine).map_err(|e| Failure::usage(e.to_string()))?;
+            kind.check_io(self.io).map_err(|e| Failure::usage(e.to_string()))?;
         }
         if self.partitioning == Some(Partitioning::None) && self.partitions.is_some_and(|count| count > 1) {
             return Err(Failure::usage(
@@ -177,6 +187,9 @@ impl StoreArgs {
         }
         if let Some(bound) = self.space_amplification {
             options = options.space_amplification(bound);
+        }
+        if let Some(io) = self.io {
+            options = options.io_mode(io);
         }
         if !self.dirs.is_empty() {
             options = options.dirs(self.dirs.clone());

@@ -122,6 +122,13 @@ fn wrong_arguments_end_with_2_before_anything_is_touched() {
     t.case("an unknown durability", "put DIR/s k v --durability forever", 2, &["forever", "sync", "os", "relaxed"]);
     t.case("cache of 12 parsecs", "put DIR/s k v --cache-bytes 12parsecs", 2, &["parsecs", "MiB"]);
     t.case("space for less than there is", "put DIR/s k v --space-amplification 1", 2, &["at least 1.05"]);
+    t.case("an unknown way of reading", "put DIR/s k v --io tape", 2, &["tape", "mmap", "direct"]);
+    t.case(
+        "a way of reading that the engine has not",
+        "put DIR/s k v --engine memory --io direct",
+        2,
+        &["--io direct"],
+    );
     t.case("an unknown format", "load DIR/s - --format xml", 2, &["xml", "tsv", "jsonl", "lines"]);
     t.case("--prefix with --from", "scan DIR/s --prefix a --from b", 2, &["--prefix", "--from"]);
     t.case("--limit -1", "scan DIR/s --limit=-1", 2, &["--limit"]);

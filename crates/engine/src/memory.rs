@@ -21,6 +21,7 @@ pub fn kind() -> EngineKind {
         version: || env!("CARGO_PKG_VERSION").to_owned(),
         capabilities,
         open: Arc::new(|_| Ok(Arc::new(Memory::new()))),
+        io_modes: &[],
         repair: None,
     }
 }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use biombo_base::io::IoMode;
+
 use crate::{Capabilities, Durability, Engine, Error, Loss, Repaired, Result};
 
 /// How to open one instance of an engine.
@@ -22,6 +24,9 @@ pub struct OpenOptions {
     /// Bytes on disk by bytes of live data that an engine which cleans keeps to, above 1; unset: its own default. Others have
     /// no use for it.
     pub space_amplification: Option<f64>,
+    /// How files that are written no more are read; unset: the engine's own way. One that has no other is asked for none
+    /// ([`EngineKind::check_io`]).
+    pub io: Option<IoMode>,
 }
 
 impl OpenOptions {
@@ -34,6 +39,7 @@ impl OpenOptions {
             durability: Durability::Sync,
             value_bytes: None,
             space_amplification: None,
+            io: None,
         }
     }
 }
@@ -58,11 +64,28 @@ pub struct EngineKind {
     pub version: fn() -> String,
     /// What an instance will declare, known without opening one.
     pub capabilities: fn() -> Capabilities,
+    /// The ways of reading that it can be asked for.
+    pub io_modes: &'static [IoMode],
     /// Create an instance in an empty directory, or open the one that is there. A directory that holds something else is
     /// an error and stays as it is.
     pub open: Open,
     /// `None`: the engine cannot be repaired.
     pub repair: Option<Repair>,
+}
+
+impl EngineKind {
+    /// `Unsupported`, saying what to do, where this engine cannot read its files as is asked.
+    pub fn check_io(&self, io: Option<IoMode>) -> Result<()> {
+        match io {
+            Some(io) if !self.io_modes.contains(&io) => {
+                let (name, io) = (self.name, io.name());
+                Err(Error::unsupported(format!(
+                    "the engine {name} cannot be told to read by {io}: leave out --io {io}"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The engines of this build, in the order in which they are listed; see [`Registry::default_kind`].

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use biombo_base::io::RealIo;
-use biombo_journal::{Durability, Log, LogOptions, LogReader, Lsn, Position};
+use biombo_journal::{Durability, Found, Log, LogOptions, LogReader, Lsn, Position};
 
 const RECORD_BYTES: usize = 1024;
 
@@ -131,6 +131,7 @@ fn main() -> biombo_base::Result<()> {
     }
     let order: Vec<_> =
         (0..at.len() as u64).map(|i| at[(i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % at.len() as u64) as usize]).collect();
+    let length = |found: biombo_base::Result<Option<Found<'_>>>| found.ok().flatten().map_or(0, |record| record.len());
     let timed = |what: &str, read: &dyn Fn(Position) -> usize| {
         let start = Instant::now();
         let total: usize = order.iter().map(|at| read(*at)).sum();
@@ -138,10 +139,10 @@ fn main() -> biombo_base::Result<()> {
         println!("{what:36} {:12.0} ns", start.elapsed().as_nanos() as f64 / order.len() as f64);
     };
     let guard = reader.pin();
-    timed("get, pinned once", &|at| reader.get(&guard, at).map_or(0, <[u8]>::len));
-    timed("get, pinned each time", &|at| reader.get(&reader.pin(), at).map_or(0, <[u8]>::len));
-    timed("read_verified, pinned once", &|at| reader.read_verified(&guard, at).map_or(0, <[u8]>::len));
+    timed("get, pinned once", &|at| length(reader.get(&guard, at)));
+    timed("get, pinned each time", &|at| length(reader.get(&reader.pin(), at)));
+    timed("read_verified, pinned once", &|at| reader.read_verified(&guard, at).map_or(0, |record| record.len()));
     let same = order[0];
-    timed("get of the same record", &|_| reader.get(&guard, std::hint::black_box(same)).map_or(0, <[u8]>::len));
+    timed("get of the same record", &|_| length(reader.get(&guard, std::hint::black_box(same))));
     Ok(())
 }

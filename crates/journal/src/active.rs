@@ -15,7 +15,7 @@ use crate::format::{FLAG_LAST_OF_WRITE, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::frame::{Batch, encode_frame};
 use crate::prepare::Ahead;
 use crate::supply::Made;
-use crate::table::{Footer, Segment};
+use crate::table::{Data, Footer, Segment};
 use crate::{Lsn, Mode, Position};
 
 /// Pages made present ahead of the end of a mapped segment, at once, where nobody else sees to that.
@@ -72,7 +72,7 @@ impl Active {
         let seed = header.seed();
         let segment = memory.filter(|_| readable).map(|data| {
             let SegmentHeader { number, kind, mode, .. } = header;
-            Arc::new(Segment { number, kind, mode, seed, data, footer: Footer::At(None) })
+            Arc::new(Segment { number, kind, mode, seed, data: Data::Mapped(data), footer: Footer::At(None) })
         });
         let filled = if is_recycled { header.capacity_bytes } else { start };
         Ok((Self { header, file, seed, sink, offset: start, populated: start, ahead, filled }, segment))

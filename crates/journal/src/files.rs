@@ -6,7 +6,8 @@
 //!    the manifest names it. Only then the first frame is written.
 //! 2. A segment is dropped by an edit of the manifest. Its file goes after that, when nobody reads it any more.
 //! 3. The last segment of the log's order is never dropped: it carries the position.
-//! 4. A segment is dropped only when all records before its end are durable, so that what the log has lost at its end is
+//! 4. A sealed segment is read directly only once it is durable: until then a direct read would wait for its pages to be written.
+//! 5. A segment is dropped only when all records before its end are durable, so that what the log has lost at its end is
 //!    never older than what was dropped.
 //!
 //! Making one on another thread, ahead of time, is in `prepare`; both use `supply`.
@@ -19,18 +20,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use biombo_base::io::{BLOCK_BYTES, File, Io, Mapping, OpenMode};
+use biombo_base::io::{BLOCK_BYTES, File, Io, IoMode, Mapping, OpenMode};
 use biombo_base::{Error, Result};
 
+use crate::direct::DirectFile;
 use crate::edits::{Edits, Unsaid};
 use crate::failure::Failure;
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::manifest::{Manifest, Op, Seal};
 use crate::names::Name;
 use crate::recovery::{Found, Listing, Recovered};
-use crate::sealing::{Sealing, shorten};
-use crate::supply::{Made, Removal, Supply};
-use crate::table::{Footer, Segment, Shared, Table};
+use crate::sealing::{Sealing, read_at_random, shorten};
+use crate::supply::{Disused, Made, Removal, Supply};
+use crate::table::{Data, Footer, Segment, Shared, Table};
 use crate::{LogOptions, Lsn, Mode, SegmentKind, SegmentNumber};
 
 /// A segment in use.
@@ -68,11 +70,25 @@ pub(crate) struct Files {
     pub live: BTreeMap<SegmentNumber, Live>,
     next_number: SegmentNumber,
     retiring: Vec<Retiring>,
+    /// Segments that are read directly since, as they were mapped: readers may still look at them. With the files that the page
+    /// cache forgets after.
+    unmapped: Vec<(Arc<Segment>, Arc<dyn File>)>,
+    /// A sealed segment may still be mapped that is to be read directly.
+    any_mapped: bool,
 }
 
 /// Map a sealed segment for reading.
 pub(crate) fn map_sealed(file: &dyn File, seal: &Seal) -> std::io::Result<Arc<Mapping>> {
-    file.map(seal.data_bytes, seal.data_bytes, false)
+    let mapping = file.map(seal.data_bytes, seal.data_bytes, false)?;
+    read_at_random(&mapping);
+    Ok(mapping)
+}
+
+/// Whether anybody but its owner has a segment that is in no table any more.
+fn is_held(segment: &Arc<Segment>) -> bool {
+    // Who got hold of it while it was written holds another value over the same mapping.
+    let is_mapped = matches!(&segment.data, Data::Mapped(mapping) if Arc::strong_count(mapping) > 1);
+    Arc::strong_count(segment) > 1 || is_mapped
 }
 
 impl Files {
@@ -117,8 +133,7 @@ impl Files {
         let next_number = manifest.state.next_number;
         let unsaid = last.map(|(number, seal)| Unsaid::Sealed(number, seal)).into_iter().collect();
         let edits = Edits::new(manifest, unsaid);
-        let (segment_bytes, recycle_max) = (options.segment_bytes, options.recycle_segments_max);
-        let supply = Supply::new(Arc::clone(&io), dir.to_owned(), edits, segment_bytes, recycle_max);
+        let supply = Supply::new(Arc::clone(&io), dir.to_owned(), edits, &options);
         for &number in &listing.free {
             let path = Name::Free(number).path(dir);
             let file = io.open(&path, OpenMode::READ).and_then(|file| file.len());
@@ -129,11 +144,14 @@ impl Files {
         }
         let mut live = BTreeMap::new();
         for found in &recovered.segments {
-            let segment = shared.as_ref().map(|_| open_for_reading(&*io, dir, found)).transpose()?;
+            let mode = if found.unsettled.is_some() { IoMode::Mmap } else { options.io };
+            let segment = shared.as_ref().map(|_| open_for_reading(&*io, dir, found, mode)).transpose()?;
             live.insert(found.header.number, Live { found: *found, sealed: true, sealing: None, segment });
         }
-        let (dir, supply, retiring) = (dir.to_owned(), Arc::new(supply), Vec::new());
-        let files = Self { io, dir, options, supply, shared, live, next_number, retiring };
+        let (dir, supply) = (dir.to_owned(), Arc::new(supply));
+        let (retiring, unmapped) = Default::default();
+        let any_mapped = true;
+        let files = Self { io, dir, options, supply, shared, live, next_number, retiring, unmapped, any_mapped };
         files.publish();
         Ok(files)
     }
@@ -169,7 +187,7 @@ impl Files {
         mode: Mode,
         in_vain: Option<SegmentNumber>,
     ) -> Result<Made, Failure> {
-        self.reclaim();
+        self.reclaim(durable_lsn);
         let number = self.take_number().map_err(Failure::Full)?;
         let needed = (SEGMENT_HEADER_BYTES + write_bytes).next_multiple_of(BLOCK_BYTES) as u64;
         let capacity_bytes = self.options.bytes_of(number).max(needed);
@@ -227,6 +245,7 @@ impl Files {
         live.sealed = true;
         live.segment = segment;
         live.sealing = Some(sealing);
+        self.any_mapped = true;
         self.publish();
     }
 
@@ -274,17 +293,55 @@ impl Files {
         }
     }
 
-    /// Remove the files of dropped segments that nobody reads any more.
-    pub fn reclaim(&mut self) {
-        self.poll().into_iter().for_each(|removal| self.supply.remove(removal));
+    /// Let go of what nobody reads any more, here and now.
+    pub fn reclaim(&mut self, durable_lsn: Lsn) {
+        let disused = self.poll(durable_lsn);
+        self.supply.clear(disused);
     }
 
-    /// Let go of dropped segments that nobody reads any more: their files are to be [removed](Supply::remove).
+    /// Read directly what has become durable. Returns mappings of such that nobody reads any more.
+    fn settle(&mut self, durable_lsn: Lsn) -> Vec<(Arc<Segment>, Arc<dyn File>)> {
+        let Some(shared) = self.shared.as_ref().filter(|shared| shared.io_mode == IoMode::Direct) else {
+            return Vec::new();
+        };
+        let domain = shared.table.domain().clone();
+        if self.any_mapped {
+            self.any_mapped = false;
+            let before = self.unmapped.len();
+            for live in self.live.values_mut().filter(|live| live.sealed) {
+                let Some(segment) = live.segment.as_mut().filter(|segment| !segment.is_direct()) else { continue };
+                let opened = || {
+                    let opened = live.sealing.as_ref().and_then(|sealing| sealing.opened());
+                    // A recovered one is opened here, and one that could not be (too many files are open) is tried again.
+                    let path = Name::Segment(segment.number).path(&self.dir);
+                    opened.or_else(|| self.io.open(&path, OpenMode::READ_DIRECT).ok())
+                };
+                let is_durable = live.found.header.kind == SegmentKind::Cold || live.found.seal.end_lsn <= durable_lsn;
+                let Some(file) = is_durable.then(opened).flatten() else {
+                    self.any_mapped = true;
+                    continue;
+                };
+                let direct = direct_segment(&live.found, segment.footer.clone(), Arc::clone(&file));
+                self.unmapped.push((std::mem::replace(segment, Arc::new(direct)), file));
+            }
+            if self.unmapped.len() > before {
+                self.publish();
+            }
+        }
+        if !self.unmapped.is_empty() {
+            domain.collect();
+        }
+        self.unmapped.extract_if(.., |(segment, _)| !is_held(segment)).collect()
+    }
+
+    /// Let go of dropped segments that nobody reads any more, and of the mappings of those that are durable, if they are to be read
+    /// directly; what comes of it is to be [cleared](Supply::clear), which needs no lock.
     #[must_use]
-    pub fn poll(&mut self) -> Vec<Removal> {
+    pub fn poll(&mut self, durable_lsn: Lsn) -> Disused {
+        let unmapped = self.settle(durable_lsn);
         let mut removals = Vec::new();
         if self.retiring.is_empty() {
-            return removals;
+            return Disused { removals, unmapped };
         }
         let collect = |shared: &Option<Arc<Shared>>| {
             if let Some(shared) = shared {
@@ -305,18 +362,22 @@ impl Files {
             collect(&self.shared);
         }
         for retiring in std::mem::take(&mut self.retiring) {
-            // Who got hold of a segment while it was written holds another value over the same mapping.
-            let is_held =
-                |segment: &Arc<Segment>| Arc::strong_count(segment) > 1 || Arc::strong_count(&segment.data) > 1;
-            if retiring.in_table || retiring.grace.is_none() || retiring.live.segment.as_ref().is_some_and(is_held) {
+            // Who got hold of it before it was read directly reads a mapping of its file.
+            let number = retiring.live.found.header.number;
+            let is_mapped = self.unmapped.iter().any(|(segment, _)| segment.number == number);
+            let is_read = is_mapped || retiring.live.segment.as_ref().is_some_and(is_held);
+            if retiring.in_table || retiring.grace.is_none() || is_read {
                 self.retiring.push(retiring);
             } else {
                 let Found { header, file_bytes, .. } = retiring.live.found();
-                let mapping = retiring.live.segment.and_then(Arc::into_inner).map(|segment| segment.data);
+                let mapping = match retiring.live.segment.and_then(Arc::into_inner).map(|segment| segment.data) {
+                    Some(Data::Mapped(mapping)) => Some(mapping),
+                    Some(Data::Direct(_)) | None => None,
+                };
                 removals.push(Removal { header, file_bytes, mapping });
             }
         }
-        removals
+        Disused { removals, unmapped }
     }
 
     fn publish(&self) {
@@ -333,15 +394,16 @@ pub(crate) struct Exchange {
     supply: Arc<Supply>,
     pub numbers: Vec<SegmentNumber>,
     cold: Option<Found>,
-    is_readable: bool,
+    /// How readers will read it, if there are any.
+    io_mode: Option<IoMode>,
     durable_lsn: Lsn,
 }
 
 impl Files {
     /// Drop what may be dropped, and add a cold segment, once it [has run](Exchange::run).
     pub fn exchange(&self, numbers: &[SegmentNumber], cold: Option<Found>, durable_lsn: Lsn) -> Exchange {
-        let (supply, is_readable) = (Arc::clone(&self.supply), self.shared.is_some());
-        Exchange { supply, numbers: numbers.to_vec(), cold, is_readable, durable_lsn }
+        let (supply, io_mode) = (Arc::clone(&self.supply), self.shared.as_ref().map(|shared| shared.io_mode));
+        Exchange { supply, numbers: numbers.to_vec(), cold, io_mode, durable_lsn }
     }
 }
 
@@ -353,7 +415,8 @@ impl Exchange {
         let mut added = None;
         if let Some(cold) = self.cold {
             let SegmentHeader { number, kind, base_lsn, .. } = cold.header;
-            let readable = self.is_readable.then(|| open_for_reading(&*self.supply.io, &self.supply.dir, &cold));
+            let Supply { io, dir, .. } = &*self.supply;
+            let readable = self.io_mode.map(|io_mode| open_for_reading(&**io, dir, &cold, io_mode));
             let segment = readable.transpose().map_err(Failure::before)?;
             added = Some(Live { found: cold, sealed: true, sealing: None, segment });
             ops.push(Op::Made { number, kind, base_lsn });
@@ -366,11 +429,29 @@ impl Exchange {
     }
 }
 
-/// A sealed segment, mapped.
-fn open_for_reading(io: &dyn Io, dir: &Path, found: &Found) -> Result<Arc<Segment>> {
+/// A sealed segment, mapped or open for direct reads.
+fn open_for_reading(io: &dyn Io, dir: &Path, found: &Found, io_mode: IoMode) -> Result<Arc<Segment>> {
     let SegmentHeader { number, kind, mode, .. } = found.header;
     let path = Name::Segment(number).path(dir);
+    if io_mode == IoMode::Direct {
+        let file = io.open(&path, OpenMode::READ_DIRECT);
+        let file = file.map_err(|e| Error::io(format_args!("open {}", path.display()), e))?;
+        // A cold segment was written through the page cache.
+        file.uncache();
+        return Ok(Arc::new(direct_segment(found, Footer::At(found.seal.footer), file)));
+    }
     let data = io.open(&path, OpenMode::READ).and_then(|file| map_sealed(&*file, &found.seal));
     let data = data.map_err(|e| Error::io(format_args!("map {}", path.display()), e))?;
+    let data = Data::Mapped(data);
     Ok(Arc::new(Segment { number, kind, mode, seed: found.header.seed(), data, footer: Footer::At(found.seal.footer) }))
+}
+
+/// What readers see of a segment that is read directly.
+fn direct_segment(found: &Found, footer: Footer, file: Arc<dyn File>) -> Segment {
+    let SegmentHeader { number, kind, mode, base_lsn, .. } = found.header;
+    let (seed, seal) = (found.header.seed(), &found.seal);
+    let records = seal.end_lsn.0.saturating_sub(base_lsn.0).max(1);
+    let expected = seal.data_bytes.saturating_sub(SEGMENT_HEADER_BYTES as u64) / records;
+    let data = Data::Direct(Arc::new(DirectFile::new(file, seed, seal.data_bytes, expected)));
+    Segment { number, kind, mode, seed, data, footer }
 }

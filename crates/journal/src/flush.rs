@@ -149,7 +149,9 @@ impl Flush {
             How::Sync(file) => file.sync().map_err(failed),
             How::Sealed(sealing) => {
                 sealing.finish()?;
-                sealing.file().sync().map_err(failed)
+                sealing.file().sync().map_err(failed)?;
+                sealing.open_for_readers(&*self.io);
+                Ok(())
             }
             How::Rewrite { path, from, to } => self.rewrite(path, *from, *to).map_err(failed),
         }
@@ -213,8 +215,15 @@ impl Flusher {
 
     /// Sync sealed segments as they come, until the log is closed. An error poisons the log and is returned.
     pub fn run(&self) -> Result<()> {
+        self.run_and(&mut || ())
+    }
+
+    /// The same, and call `synced` after each: for who has something to do with segments that are durable.
+    pub fn run_and(&self, synced: &mut dyn FnMut()) -> Result<()> {
         while self.flush.wait() {
-            self.flush.flush_one()?;
+            if self.flush.flush_one()? {
+                synced();
+            }
         }
         Ok(())
     }

@@ -43,8 +43,8 @@
 //! let mut at = Vec::new();
 //! log.append(&[&[b"key", b"=", b"value"], &[b"other"]], Durability::Os, &mut at)?;
 //! let guard = reader.pin();
-//! assert_eq!(reader.get(&guard, at[0]), Some(&b"key=value"[..]));
-//! assert_eq!(reader.read_verified(&guard, at[1])?, b"other");
+//! assert_eq!(reader.get(&guard, at[0])?.as_deref(), Some(&b"key=value"[..]));
+//! assert_eq!(*reader.read_verified(&guard, at[1])?, *b"other");
 //! drop((guard, reader, log));
 //!
 //! let mut found = Vec::new();
@@ -60,15 +60,18 @@
 //! Modules, from the bytes up: [`mod@format`] (headers and records), `frame` (laying out a batch), `footer`, `names`
 //! (files), `manifest` (which segments exist), `reader` (one segment's file), `recovery` and `replay` (opening), `files`
 //! (the segments in use), `supply` (their files: made, kept, removed), `edits` (of the manifest, from any thread), `prepare` (work ahead
-//! of the writer), `sealing` (what is left to do when a segment is written no more), `table` (readers), `flush` (what is sealed and not synced), `chooser` (modes),
+//! of the writer), `sealing` (what is left to do when a segment is written no more), `table` (readers), `direct` and `cache` (records
+//! read past the page cache), `flush` (what is sealed and not synced), `chooser` (modes),
 //! `active` (the segment that is written), `cold` (segments written apart), `walk` (their records in order), `log`, `install` (segments that go and come), `group` (what is gathered for the next
 //! write), `journal` (group commit), `repair` (of what is damaged).
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod active;
+mod cache;
 mod chooser;
 mod cold;
+mod direct;
 mod edits;
 mod failure;
 mod files;
@@ -97,6 +100,7 @@ mod tests;
 mod walk;
 
 pub use cold::{ColdSegment, ColdWriter};
+pub use direct::Loaded;
 pub use flush::Flusher;
 pub use format::BATCH_BYTES_MAX;
 pub use install::{Installing, Replaced};
@@ -109,5 +113,5 @@ pub use position::{Position, SegmentNumber};
 pub use prepare::{Preparer, Preparing};
 pub use repair::{Loss, Repaired, Salvage};
 pub use replay::{Replay, Wants};
-pub use table::{LogReader, Segment};
+pub use table::{Ahead, Found, Kept, LogReader, Segment};
 pub use walk::Walk;

@@ -9,11 +9,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use biombo_base::io::{Io, Lock};
+use biombo_base::io::{Io, IoMode, Lock};
 use biombo_base::published::{Domain, Published};
 use biombo_base::{Error, ErrorKind, Result};
 
 use crate::active::Active;
+use crate::cache::RecordCache;
 use crate::chooser::Chooser;
 use crate::edits::Unsaid;
 use crate::failure::Failure;
@@ -26,9 +27,9 @@ use crate::manifest::{Loaded, Manifest};
 use crate::names::{Name, lock_path};
 use crate::prepare::{Ahead, Prepare, Preparer, Preparing, is_due};
 use crate::recovery::{Found, Listing, recover};
-use crate::sealing::Sealing;
+use crate::sealing::{Readers, Sealing};
 use crate::supply::Made;
-use crate::table::{Footer, LogReader, Segment, Shared, Table};
+use crate::table::{Data, Footer, LogReader, Segment, Shared, Table};
 use crate::{Durability, LogOptions, LogStats, Lsn, Mode, Position, Replay, SegmentInfo, SegmentNumber};
 
 /// A record as slices that are stored one behind the other.
@@ -71,7 +72,8 @@ impl Log {
         replay: &mut dyn Replay,
     ) -> Result<(Self, LogReader)> {
         let table = Published::new(&Domain::new(), Table::new([].into_iter()));
-        let shared = Arc::new(Shared { io: Arc::clone(&io), dir: dir.to_owned(), table });
+        let cache = RecordCache::new(if options.io == IoMode::Direct { options.cache_bytes } else { 0 });
+        let shared = Arc::new(Shared { io: Arc::clone(&io), dir: dir.to_owned(), table, io_mode: options.io, cache });
         let log = Self::open_with(io, dir, options, replay, Some(Arc::clone(&shared)))?;
         Ok((log, LogReader { shared }))
     }
@@ -234,15 +236,15 @@ impl Log {
     pub fn begin_preparing(&mut self) -> Option<Preparing> {
         self.flush.check().ok()?;
         self.prepare.quiesce();
-        let removals = self.files.poll();
+        let disused = self.files.poll(self.flush.durable_lsn());
         let is_due = self.active.as_ref().is_some_and(|active| {
             active.header.mode == Mode::Mapped && is_due(active.offset(), active.header.capacity_bytes)
         });
         let next = if is_due && !self.prepare.has_made() { self.files.next_prepared() } else { None };
-        if next.is_none() && removals.is_empty() {
+        if next.is_none() && disused.is_empty() {
             return None;
         }
-        Some(Preparing::new(&self.prepare, &self.files.supply, &self.flush, next, removals))
+        Some(Preparing::new(&self.prepare, &self.files.supply, &self.flush, next, disused))
     }
 
     /// Wait until no work ahead is under way. None begins before `self` is given to somebody else.
@@ -265,7 +267,9 @@ impl Log {
     /// Make everything appended so far durable.
     pub fn sync(&mut self) -> Result<()> {
         self.flush.check()?;
-        self.make_durable().map_err(|failure| self.fail(failure))
+        self.make_durable().map_err(|failure| self.fail(failure))?;
+        self.settle();
+        Ok(())
     }
 
     /// Let a [`Flusher`] sync what is appended so far, without waiting for it; [`durable_lsn`](Self::durable_lsn) tells when it
@@ -344,12 +348,20 @@ impl Log {
         Flusher { flush: Arc::clone(&self.flush) }
     }
 
-    /// Let go of the files of dropped segments that nobody reads any more. Also done whenever a segment is begun or dropped.
+    /// Let go of the files of dropped segments that nobody reads any more, and of the memory of those that are durable and
+    /// read directly from now on. Also done whenever a segment is begun or dropped.
     pub fn reclaim(&mut self) {
         if self.has_preparer {
             self.prepare.wake();
         } else {
-            self.files.reclaim();
+            self.files.reclaim(self.flush.durable_lsn());
+        }
+    }
+
+    /// Something may have become durable that is read directly from now on.
+    fn settle(&mut self) {
+        if self.options.io == IoMode::Direct {
+            self.reclaim();
         }
     }
 
@@ -366,7 +378,16 @@ impl Log {
 
     /// Figures since it was opened.
     pub fn stats(&self) -> LogStats {
-        LogStats { syncs: self.stats.syncs + self.flush.syncs(), file_bytes: self.files.file_bytes(), ..self.stats }
+        let (cache_bytes, cache_hits, cache_misses) =
+            self.files.shared.as_ref().map_or((0, 0, 0), |shared| shared.cache.figures());
+        LogStats {
+            syncs: self.stats.syncs + self.flush.syncs(),
+            file_bytes: self.files.file_bytes(),
+            cache_bytes,
+            cache_hits,
+            cache_misses,
+            ..self.stats
+        }
     }
 
     pub(crate) fn files(&self) -> &Files {
@@ -481,12 +502,16 @@ impl Log {
         let path = Name::Segment(number).path(&self.files.dir);
         let end = (end_lsn, active.offset());
         let file = Arc::clone(&active.file);
-        let sealing = Sealing::new(active.header, path, file, end, self.flush.durable_lsn(), footer);
+        let written = self.files.live.get(&number).and_then(|live| live.segment.as_ref());
+        let readers = written.map_or(Readers::None, |written| Readers::of(self.options.io, &written.data));
+        let sealing = Sealing::new(active.header, path, file, end, self.flush.durable_lsn(), footer, readers);
         let sealing = Arc::new(sealing);
-        let segment = self.files.live.get(&number).and_then(|live| live.segment.as_ref()).map(|written| {
-            // Where the file cannot be mapped, its copy in memory serves as well.
-            let data = if mode == Mode::Mapped { None } else { map_sealed(&*active.file, &sealing.seal()).ok() };
-            let data = data.unwrap_or_else(|| Arc::clone(&written.data));
+        let segment = written.map(|written| {
+            // What is to be read directly is read in memory until it is durable. Where the file cannot be mapped, its copy in memory
+            // serves as well.
+            let is_in_memory = mode == Mode::Mapped || self.options.io == IoMode::Direct;
+            let data = if is_in_memory { None } else { map_sealed(&*active.file, &sealing.seal()).ok() };
+            let data = data.map_or_else(|| written.data.clone(), Data::Mapped);
             let footer = Footer::Of(Arc::clone(&sealing));
             Arc::new(Segment { number, kind, mode, seed: written.seed, data, footer })
         });
@@ -495,12 +520,14 @@ impl Log {
         drop(active);
         if mode == Mode::Direct {
             sealing.finish().map_err(Failure::Fatal)?;
+            sealing.open_for_readers(&*self.files.io);
         } else {
             self.flush.push(Unsynced { end_lsn, how: How::Sealed(sealing) });
         }
         while self.flush.len() > self.options.unsynced_segments_max {
             self.flush.flush_one().map_err(Failure::Fatal)?;
         }
+        self.settle();
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use biombo_base::io::BLOCK_BYTES;
+use biombo_base::io::{BLOCK_BYTES, IoMode};
 use biombo_base::{Error, Result};
 
 use crate::SegmentNumber;
@@ -88,10 +88,14 @@ pub struct LogOptions {
     /// before sealing one more waits for the oldest. 0: sealing syncs. It bounds what a power cut can take from `Os`
     /// appends, and keeps the kernel from throttling writers.
     pub unsynced_segments_max: usize,
+    /// How sealed segments are read once they are durable.
+    pub io: IoMode,
+    /// The memory of the cache of records, in bytes, where they are read directly.
+    pub cache_bytes: u64,
 }
 
 impl Default for LogOptions {
-    /// Segments of 64 MiB from the first on, two kept for reuse, modes by durability, up to four unsynced.
+    /// Segments of 64 MiB from the first on, two kept for reuse, modes by durability, up to four unsynced, read through mappings.
     fn default() -> Self {
         Self {
             segment_bytes: 64 << 20,
@@ -99,6 +103,8 @@ impl Default for LogOptions {
             recycle_segments_max: 2,
             modes: Modes::ByDurability,
             unsynced_segments_max: 4,
+            io: IoMode::Mmap,
+            cache_bytes: 64 << 20,
         }
     }
 }
@@ -165,6 +171,12 @@ pub struct LogStats {
     pub segments_made: u64,
     /// Bytes of all segment files, those kept for reuse and those that readers still hold included.
     pub file_bytes: u64,
+    /// Bytes of records in the cache, where sealed segments are read directly.
+    pub cache_bytes: u64,
+    /// Records that were found there, and those that were read from the device.
+    pub cache_hits: u64,
+    /// See `cache_hits`.
+    pub cache_misses: u64,
 }
 
 /// How to open a journal.
@@ -201,6 +213,7 @@ impl JournalOptions {
             recycle_segments_max: self.recycle_segments_max,
             modes: self.modes,
             unsynced_segments_max: self.unsynced_segments_max,
+            ..LogOptions::default()
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::edits::Unsaid;
 use crate::failure::Failure;
 use crate::flush::Flush;
 use crate::format::SegmentHeader;
-use crate::supply::{Made, Removal, Supply};
+use crate::supply::{Disused, Made, Supply};
 use crate::{Lsn, Mode, SegmentKind, SegmentNumber};
 
 /// The base lsn of a segment that was prepared before it was known.
@@ -196,7 +196,7 @@ pub struct Preparing {
     supply: Arc<Supply>,
     flush: Arc<Flush>,
     next: Option<(SegmentNumber, u64)>,
-    removals: Vec<Removal>,
+    disused: Disused,
 }
 
 impl Preparing {
@@ -206,12 +206,12 @@ impl Preparing {
         supply: &Arc<Supply>,
         flush: &Arc<Flush>,
         next: Option<(SegmentNumber, u64)>,
-        removals: Vec<Removal>,
+        disused: Disused,
     ) -> Self {
         let mut state = prepare.state();
         (state.busy, state.is_making) = (true, next.is_some());
         drop(state);
-        Self { prepare: Arc::clone(prepare), supply: Arc::clone(supply), flush: Arc::clone(flush), next, removals }
+        Self { prepare: Arc::clone(prepare), supply: Arc::clone(supply), flush: Arc::clone(flush), next, disused }
     }
 
     /// Do it. An error other than `Full` poisons the log.
@@ -232,7 +232,7 @@ impl Preparing {
         if let Some(ahead) = ahead {
             ahead.populate();
         }
-        std::mem::take(&mut self.removals).into_iter().for_each(|removal| self.supply.remove(removal));
+        self.supply.clear(std::mem::take(&mut self.disused));
         made.map_err(Failure::into_error)
     }
 

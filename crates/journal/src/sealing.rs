@@ -1,20 +1,43 @@
-//! What is left to do when a segment is written no more: its footer, for whoever comes first of those who need it.
+//! What is left to do when a segment is written no more: its footer, for whoever comes first of those who need it, and what its readers
+//! go over to. No system call of these is made under the lock of a log that is written through mappings and has threads.
 //!
 //! The writer only hands over what is to be in the footer. The footer is written before the segment is synced, before the
 //! manifest says where it ends, and before anybody reads it; `Full` leaves it out.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use biombo_base::io::{BLOCK_BYTES, File, Io, OpenMode};
+use biombo_base::io::{Advice, BLOCK_BYTES, File, Io, IoMode, Mapping, OpenMode};
 use biombo_base::{Error, ErrorKind, Result};
 
 use crate::failure::unknown;
 use crate::footer::encode_footer;
 use crate::format::SegmentHeader;
 use crate::manifest::{FooterAt, Seal};
+use crate::table::Data;
 use crate::{Lsn, SegmentNumber};
+
+/// How a segment is read from now on.
+pub(crate) enum Readers {
+    /// By nobody.
+    None,
+    /// In the mapping that it was written through, if they still do.
+    Mapped(Weak<Mapping>),
+    /// Directly, once it is durable, from this file.
+    Direct(OnceLock<Arc<dyn File>>),
+}
+
+impl Readers {
+    /// Those of a segment that has this `data` while it is written.
+    pub fn of(io: IoMode, data: &Data) -> Self {
+        match (io, data) {
+            (IoMode::Mmap, Data::Mapped(mapping)) => Self::Mapped(Arc::downgrade(mapping)),
+            (IoMode::Mmap, Data::Direct(_)) => Self::None,
+            (IoMode::Direct, _) => Self::Direct(OnceLock::new()),
+        }
+    }
+}
 
 pub(crate) struct Sealing {
     header: SegmentHeader,
@@ -25,6 +48,7 @@ pub(crate) struct Sealing {
     /// Where its frames end.
     data_bytes: u64,
     footer: Mutex<Vec<u8>>,
+    readers: Readers,
     /// Where all of it ends.
     done: OnceLock<Seal>,
     file_bytes: AtomicU64,
@@ -39,10 +63,11 @@ impl Sealing {
         end: (Lsn, u64),
         durable_lsn: Lsn,
         footer: Vec<u8>,
+        readers: Readers,
     ) -> Self {
         let (end_lsn, data_bytes) = end;
         let (footer, done, file_bytes) = (Mutex::new(footer), OnceLock::new(), AtomicU64::new(header.capacity_bytes));
-        Self { header, path, file, end_lsn, durable_lsn, data_bytes, footer, done, file_bytes }
+        Self { header, path, file, end_lsn, durable_lsn, data_bytes, footer, readers, done, file_bytes }
     }
 
     pub fn number(&self) -> SegmentNumber {
@@ -89,7 +114,30 @@ impl Sealing {
         let what = |e| unknown(Error::io(format_args!("seal segment {}", self.header.number), e));
         self.file_bytes.store(self.file.len().map_err(what)?, Ordering::Relaxed);
         *footer = Vec::new();
+        if let Readers::Mapped(mapping) = &self.readers
+            && let Some(mapping) = mapping.upgrade()
+        {
+            read_at_random(&mapping);
+        }
         Ok(*self.done.get_or_init(|| seal))
+    }
+
+    /// It is durable: if it is to be read directly, open it for that. A failure leaves that to who needs it.
+    pub fn open_for_readers(&self, io: &dyn Io) {
+        if let Readers::Direct(opened) = &self.readers
+            && let Ok(file) = io.open(&self.path, OpenMode::READ_DIRECT)
+        {
+            // Whoever was first opened the same file.
+            let _ = opened.set(file);
+        }
+    }
+
+    /// The file, if it is [open](Self::open_for_readers) for direct reads.
+    pub fn opened(&self) -> Option<Arc<dyn File>> {
+        match &self.readers {
+            Readers::Direct(opened) => opened.get().cloned(),
+            Readers::None | Readers::Mapped(_) => None,
+        }
     }
 
     /// Give back the room behind its end, if it is worth it, once the manifest says where that is: it is not written again.
@@ -99,6 +147,14 @@ impl Sealing {
             self.file_bytes.store(bytes, Ordering::Relaxed);
         }
     }
+}
+
+/// What memory pressure takes of a mapping is read back record by record: where a record is not in memory, it is read with what lies in
+/// its pages, no more.
+pub(crate) fn read_at_random(mapping: &Mapping) {
+    // Only time is at stake.
+    let _ = mapping.advise(0, mapping.capacity(), Advice::SmallPages);
+    let _ = mapping.advise(0, mapping.capacity(), Advice::Random);
 }
 
 /// Cut a file of `bytes` behind its `end` if that gives back a good part of it; returns its new length then.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use biombo_base::Error;
-use biombo_base::io::{Advice, File, Io, Mapping, OpenMode};
+use biombo_base::io::{Advice, File, Io, IoMode, Mapping, OpenMode};
 
 use crate::edits::{Edits, Unsaid};
 use crate::failure::Failure;
@@ -14,7 +14,8 @@ use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::manifest::Op;
 use crate::names::Name;
 use crate::prepare::Ahead;
-use crate::{Mode, SegmentKind, SegmentNumber};
+use crate::table::Segment;
+use crate::{LogOptions, Mode, SegmentKind, SegmentNumber};
 
 /// A file kept for reuse.
 struct Free {
@@ -41,6 +42,21 @@ pub(crate) struct Removal {
     pub mapping: Option<Arc<Mapping>>,
 }
 
+/// What nobody reads any more, from [`Files::poll`](crate::files::Files::poll) to [`Supply::clear`].
+#[derive(Default)]
+pub(crate) struct Disused {
+    /// Segments that are dropped.
+    pub removals: Vec<Removal>,
+    /// Mappings of segments that are read directly since, with their files.
+    pub unmapped: Vec<(Arc<Segment>, Arc<dyn File>)>,
+}
+
+impl Disused {
+    pub fn is_empty(&self) -> bool {
+        self.removals.is_empty() && self.unmapped.is_empty()
+    }
+}
+
 impl From<Made> for Removal {
     /// One that was made in vain.
     fn from(made: Made) -> Self {
@@ -55,12 +71,21 @@ pub(crate) struct Supply {
     pub edits: Edits,
     segment_bytes: u64,
     recycle_segments_max: usize,
+    /// How sealed segments are read.
+    io_mode: IoMode,
     free: Mutex<Vec<Free>>,
 }
 
 impl Supply {
-    pub fn new(io: Arc<dyn Io>, dir: PathBuf, edits: Edits, segment_bytes: u64, recycle_segments_max: usize) -> Self {
-        Self { io, dir, edits, segment_bytes, recycle_segments_max, free: Mutex::default() }
+    pub fn new(io: Arc<dyn Io>, dir: PathBuf, edits: Edits, options: &LogOptions) -> Self {
+        let &LogOptions { segment_bytes, recycle_segments_max, io: io_mode, .. } = options;
+        Self { io, dir, edits, segment_bytes, recycle_segments_max, io_mode, free: Mutex::default() }
+    }
+
+    /// Whether files of dropped segments are used again for such as are written in this mode. Where readers map nothing, no mapping
+    /// with its pages is left from the former life, and to map the file anew would read it before it is overwritten.
+    fn recycles(&self, mode: Mode) -> bool {
+        self.io_mode == IoMode::Mmap || mode == Mode::Direct
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<Free>> {
@@ -87,7 +112,8 @@ impl Supply {
     pub fn make(&self, header: SegmentHeader, also: Option<Op>) -> Result<(Made, Vec<Unsaid>), Failure> {
         let edit = self.edits.begin(3)?;
         let number = header.number;
-        let mut recycled = if header.capacity_bytes == self.segment_bytes { self.free().pop() } else { None };
+        let fits = header.capacity_bytes == self.segment_bytes && self.recycles(header.mode);
+        let mut recycled = if fits { self.free().pop() } else { None };
         let is_recycled = recycled.is_some();
         let from = recycled.as_ref().map_or(Name::New(number), |free| Name::Free(free.number)).path(&self.dir);
         let retained = recycled.as_mut().and_then(|free| free.mapping.take());
@@ -142,11 +168,20 @@ impl Supply {
         Ok(Made { header: *header, file, mapping, is_recycled: recycled, ahead: None })
     }
 
+    /// Let go of what nobody reads any more.
+    pub fn clear(&self, disused: Disused) {
+        disused.removals.into_iter().for_each(|removal| self.remove(removal));
+        for (segment, file) in disused.unmapped {
+            drop(segment);
+            file.uncache();
+        }
+    }
+
     /// Keep the file of a dropped segment for reuse, or remove it. If that fails, it is a left-over of no importance.
     pub fn remove(&self, removal: Removal) {
         let Removal { header, file_bytes, mapping } = removal;
         let path = Name::Segment(header.number).path(&self.dir);
-        let wanted = self.free().len() < self.recycle_segments_max;
+        let wanted = self.free().len() < self.recycle_segments_max && self.recycles(header.mode);
         // A footer may have made it longer.
         let fits = file_bytes == self.segment_bytes
             || file_bytes > self.segment_bytes
@@ -178,6 +213,7 @@ fn map(file: &dyn File, retained: Option<Arc<Mapping>>, header: &SegmentHeader) 
     {
         alone.reset(start)?;
         // Only time is at stake.
+        let _ = mapping.advise(0, header.capacity_bytes, Advice::Normal);
         let _ = mapping.advise(0, header.capacity_bytes, Advice::HugePages);
         return Ok(mapping);
     }

@@ -1,21 +1,24 @@
 //! The segments as readers see them: a table behind one atomic load, from a position to bytes.
 //!
 //! Invariants:
-//! 1. A segment in the table has its bytes mapped (or, while it is written directly, held in memory); they stay as they are
-//!    below the mapping's committed length.
+//! 1. A segment in the table has its bytes mapped (or, while it is written directly, held in memory), where they stay as they are
+//!    below the mapping's committed length; or it is durable and read directly, through a cache of records.
 //! 2. A position is given out only after its record is committed, and its segment published before.
 //! 3. A dropped segment leaves the table only when everybody is gone who was pinned when it was dropped: whoever found a
 //!    position before it was replaced can still read there.
-//! 4. Its mapping and its file go when nobody [holds](LogReader::hold) it either.
+//! 4. Its mapping and its file go when nobody [holds](LogReader::hold) it either. A record that was read directly needs neither.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use biombo_base::io::{Io, Mapping};
+use biombo_base::io::{Io, IoMode, Mapping};
 use biombo_base::prefetch::prefetch;
 use biombo_base::published::{Domain, Guard, Published};
 use biombo_base::{Error, Result};
 
+use crate::cache::RecordCache;
+use crate::direct::{DirectFile, Loaded};
 use crate::footer::read_footer;
 use crate::format::{RECORD_HEADER_BYTES, record_at, record_crc};
 use crate::manifest::FooterAt;
@@ -30,11 +33,12 @@ pub struct Segment {
     pub(crate) kind: SegmentKind,
     pub(crate) mode: Mode,
     pub(crate) seed: u32,
-    pub(crate) data: Arc<Mapping>,
+    pub(crate) data: Data,
     pub(crate) footer: Footer,
 }
 
 /// Where the footer of a segment is.
+#[derive(Clone)]
 pub(crate) enum Footer {
     /// Known when it was opened.
     At(Option<FooterAt>),
@@ -49,6 +53,15 @@ impl std::fmt::Debug for Footer {
             Self::Of(sealing) => sealing.seal().footer.fmt(f),
         }
     }
+}
+
+/// Where a segment's bytes are.
+#[derive(Debug, Clone)]
+pub(crate) enum Data {
+    /// In a mapping of its file, or in memory.
+    Mapped(Arc<Mapping>),
+    /// In its file.
+    Direct(Arc<DirectFile>),
 }
 
 impl Segment {
@@ -67,29 +80,123 @@ impl Segment {
         self.mode
     }
 
-    /// The record whose header is at `offset`, unverified; `None` when there is none that lies in what is written.
-    #[inline]
-    pub fn get(&self, offset: u32) -> Option<&[u8]> {
-        record_at(self.written(), offset as usize).map(|(record, _)| record)
+    /// Whether its records are read directly: then only a [`LogReader`] gives them.
+    pub fn is_direct(&self) -> bool {
+        matches!(self.data, Data::Direct(_))
     }
 
-    /// Ask for the cache lines of the record's header at `offset` and of its first `bytes`, without waiting for them.
+    /// The record whose header is at `offset`, unverified; `None` when there is none that lies in what is written, or the
+    /// segment [is read directly](Self::is_direct).
+    #[inline]
+    pub fn get(&self, offset: u32) -> Option<&[u8]> {
+        record_at(self.in_memory(), offset as usize).map(|(record, _)| record)
+    }
+
+    /// Ask for the cache lines of the record's header at `offset` and of its first `bytes`, without waiting for them. Nothing
+    /// is done where they are not in memory.
     #[inline]
     pub fn prefetch(&self, offset: u32, bytes: usize) {
-        let written = self.written();
+        let written = self.in_memory();
         let start = (offset as usize).min(written.len());
         prefetch(&written[start..(start + RECORD_HEADER_BYTES + bytes).min(written.len())]);
     }
 
+    /// What is mapped.
     #[inline]
-    pub(crate) fn written(&self) -> &[u8] {
-        self.data.slice(0, self.data.committed()).unwrap_or_default()
+    fn in_memory(&self) -> &[u8] {
+        match &self.data {
+            Data::Mapped(data) => data.slice(0, data.committed()).unwrap_or_default(),
+            Data::Direct(_) => &[],
+        }
     }
 
-    /// The record whose header is at `offset`, if its checksum holds.
+    /// The record whose header is at `offset`, if its checksum holds; `None` also as for [`get`](Self::get).
     pub fn verified(&self, offset: u32) -> Option<&[u8]> {
-        let (record, crc) = record_at(self.written(), offset as usize)?;
+        let (record, crc) = record_at(self.in_memory(), offset as usize)?;
         (record_crc(self.seed, record.len() as u32, &[record]) == crc).then_some(record)
+    }
+}
+
+/// A record, readable as long as the guard that it was found under.
+#[derive(Debug)]
+pub enum Found<'g> {
+    /// In its segment.
+    InSegment(&'g Arc<Segment>, u32, &'g [u8]),
+    /// In memory of its own.
+    Loaded(Loaded),
+}
+
+impl Deref for Found<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::InSegment(_, _, bytes) => bytes,
+            Self::Loaded(record) => record,
+        }
+    }
+}
+
+impl PartialEq<[u8]> for Found<'_> {
+    fn eq(&self, other: &[u8]) -> bool {
+        **self == *other
+    }
+}
+
+impl Found<'_> {
+    /// The record for longer than a guard should live. No copy.
+    pub fn keep(self) -> Kept {
+        Kept(match self {
+            Self::InSegment(segment, offset, _) => Keeping::Segment(Arc::clone(segment), offset),
+            Self::Loaded(record) => Keeping::Loaded(record),
+        })
+    }
+}
+
+/// A record that is kept: in its segment, or in memory of its own.
+#[derive(Debug)]
+pub struct Kept(Keeping);
+
+#[derive(Debug)]
+enum Keeping {
+    Segment(Arc<Segment>, u32),
+    Loaded(Loaded),
+}
+
+impl Deref for Kept {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Keeping::Segment(segment, offset) => segment.get(*offset).unwrap_or_default(),
+            Keeping::Loaded(record) => record,
+        }
+    }
+}
+
+/// Records read ahead of their use, by position: those of segments that are read directly.
+#[derive(Debug, Default)]
+pub struct Ahead {
+    records: Vec<(Position, Loaded)>,
+}
+
+impl Ahead {
+    /// The record at `at`, if it was read.
+    pub fn get(&self, at: Position) -> Option<&[u8]> {
+        self.records.binary_search_by_key(&at, |(at, _)| *at).ok().map(|found| &*self.records[found].1)
+    }
+
+    /// The same, if its checksum held.
+    pub fn verified(&self, at: Position) -> Option<&[u8]> {
+        let found = self.records.binary_search_by_key(&at, |(at, _)| *at).ok()?;
+        let (_, record) = &self.records[found];
+        record.is_sound().then_some(&**record)
+    }
+
+    /// Forget all.
+    pub fn clear(&mut self) {
+        self.records.clear();
     }
 }
 
@@ -133,6 +240,10 @@ pub(crate) struct Shared {
     pub io: Arc<dyn Io>,
     pub dir: PathBuf,
     pub table: Published<Table>,
+    /// How sealed segments are read.
+    pub io_mode: IoMode,
+    /// Records that were read directly.
+    pub cache: RecordCache,
 }
 
 /// Reads records by their position, from any thread and without a lock, while the log goes on. Clones are cheap.
@@ -149,6 +260,12 @@ impl LogReader {
         self.domain().pin()
     }
 
+    /// Whether sealed segments are read directly.
+    #[inline]
+    pub fn is_direct(&self) -> bool {
+        self.shared.io_mode == IoMode::Direct
+    }
+
     /// The domain of the guards: what else is published there is covered by the same guard.
     #[inline]
     pub fn domain(&self) -> &Domain {
@@ -156,28 +273,93 @@ impl LogReader {
     }
 
     /// The bytes of the record at `at`, unverified; `None` when no record was ever given that position, or its segment was
-    /// dropped before `guard` was taken. Plain loads.
+    /// dropped before `guard` was taken. Plain loads where it is in memory; otherwise at most one look at the device, whose
+    /// refusal is the error (two, where the record is larger than those before it).
     ///
     /// # Panics
     ///
     /// As all that take one: when `guard` is of another log.
     #[inline]
-    pub fn get<'g>(&self, guard: &'g Guard, at: Position) -> Option<&'g [u8]> {
-        self.segment(guard, at.segment())?.get(at.offset())
+    pub fn get<'g>(&self, guard: &'g Guard, at: Position) -> Result<Option<Found<'g>>> {
+        let Some(segment) = self.segment(guard, at.segment()) else { return Ok(None) };
+        match &segment.data {
+            Data::Mapped(_) => Ok(segment.get(at.offset()).map(|bytes| Found::InSegment(segment, at.offset(), bytes))),
+            Data::Direct(file) => Ok(self.load(file, at)?.map(Found::Loaded)),
+        }
     }
 
-    /// The bytes of the record at `at`, whose checksum holds. `Corruption` where it does not, or where no record is.
-    pub fn read_verified<'g>(&self, guard: &'g Guard, at: Position) -> Result<&'g [u8]> {
-        let damaged = |what| {
-            let path = Name::Segment(at.segment()).path(&self.shared.dir);
-            Err(Error::corruption(path, u64::from(at.offset()), what))
-        };
+    /// The bytes of the record at `at`, whose checksum holds. `Corruption` where it does not, or where no record is; otherwise
+    /// as [`get`](Self::get).
+    #[inline]
+    pub fn read_verified<'g>(&self, guard: &'g Guard, at: Position) -> Result<Found<'g>> {
         let Some(segment) = self.segment(guard, at.segment()) else {
-            return damaged("a record was to be read here, and this segment does not exist");
+            return Err(self.damaged(at, "a record was to be read here, and this segment does not exist"));
         };
-        match segment.verified(at.offset()) {
-            Some(record) => Ok(record),
-            None => damaged("the checksum of a record differs"),
+        let found = match &segment.data {
+            Data::Mapped(_) => segment.verified(at.offset()).map(|b| Found::InSegment(segment, at.offset(), b)),
+            Data::Direct(file) => self.load(file, at)?.filter(Loaded::is_sound).map(Found::Loaded),
+        };
+        found.ok_or_else(|| self.damaged(at, "the checksum of a record differs"))
+    }
+
+    #[cold]
+    fn damaged(&self, at: Position, what: &str) -> Error {
+        Error::corruption(Name::Segment(at.segment()).path(&self.shared.dir), u64::from(at.offset()), what)
+    }
+
+    fn load(&self, file: &DirectFile, at: Position) -> Result<Option<Loaded>> {
+        let cache = &self.shared.cache;
+        if let Some(record) = cache.get(at) {
+            return Ok(Some(Loaded::cached(record)));
+        }
+        let loaded = file.load(at.offset()).map_err(|e| self.unreadable(at.segment(), e))?;
+        if let Some(record) = loaded.as_ref().and_then(Loaded::cacheable) {
+            cache.keep(at, record);
+        }
+        Ok(loaded)
+    }
+
+    #[cold]
+    fn unreadable(&self, number: SegmentNumber, e: std::io::Error) -> Error {
+        Error::io(format_args!("read {}", Name::Segment(number).path(&self.shared.dir).display()), e)
+    }
+
+    /// The record whose header is at `offset` of a segment that is [held](Self::hold), dropped or not; it holds that too. Errors
+    /// as for [`read_verified`](Self::read_verified).
+    pub fn read_of(&self, segment: &Arc<Segment>, offset: u32) -> Result<Kept> {
+        let at =
+            Position::new(segment.number, offset).ok_or_else(|| Error::invalid("records lie at multiples of 8"))?;
+        let found = match &segment.data {
+            Data::Mapped(_) => segment.verified(offset).map(|_| Keeping::Segment(Arc::clone(segment), offset)),
+            Data::Direct(file) => self.load(file, at)?.filter(Loaded::is_sound).map(Keeping::Loaded),
+        };
+        found.map(Kept).ok_or_else(|| self.damaged(at, "the checksum of a record differs"))
+    }
+
+    /// Read those of these records that are read directly into `ahead`, neighbours in one read, past the cache: for who goes
+    /// through many. What cannot be read now is left out.
+    pub fn read_ahead(&self, guard: &Guard, positions: impl Iterator<Item = Position>, ahead: &mut Ahead) {
+        ahead.clear();
+        if !self.is_direct() {
+            return;
+        }
+        let mut wanted: Vec<_> = positions.collect();
+        wanted.sort_unstable();
+        let mut offsets = Vec::new();
+        for of_segment in wanted.chunk_by(|a, b| a.segment() == b.segment()) {
+            let number = of_segment[0].segment();
+            let Some(Data::Direct(file)) = self.segment(guard, number).map(|segment| &segment.data) else { continue };
+            offsets.clear();
+            offsets.extend(of_segment.iter().map(|at| at.offset()));
+            let mut each = |offset, record: Option<Loaded>| {
+                if let (Some(at), Some(record)) = (Position::new(number, offset), record) {
+                    ahead.records.push((at, record));
+                }
+            };
+            if file.load_all(&offsets, &mut each).is_err() {
+                // Who needs one of them asks for it alone, and is told.
+                continue;
+            }
         }
     }
 
@@ -227,13 +409,12 @@ mod tests {
     fn the_table_finds_each_segment_and_no_other() {
         let data = Mapping::anonymous(4096).unwrap();
         let segment = |number| {
-            let (number, data) = (SegmentNumber(number), Arc::clone(&data));
             Arc::new(Segment {
-                number,
+                number: SegmentNumber(number),
                 kind: SegmentKind::Hot,
                 mode: Mode::Mapped,
                 seed: 0,
-                data,
+                data: Data::Mapped(Arc::clone(&data)),
                 footer: Footer::At(None),
             })
         };

@@ -20,6 +20,7 @@ fn options() -> LogOptions {
         modes: Modes::ByDurability,
         unsynced_segments_max: 1,
         first_segment_bytes: 8 << 10,
+        ..LogOptions::default()
     }
 }
 

@@ -18,6 +18,7 @@ fn options() -> LogOptions {
         recycle_segments_max: 1,
         modes: Modes::Always(Mode::Mapped),
         unsynced_segments_max: 2,
+        ..LogOptions::default()
     }
 }
 

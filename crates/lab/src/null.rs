@@ -23,6 +23,7 @@ pub fn kind() -> EngineKind {
         version: || env!("CARGO_PKG_VERSION").to_owned(),
         capabilities,
         open: Arc::new(|_| Ok(Arc::new(Null { capabilities: capabilities() }))),
+        io_modes: &[],
         repair: None,
     }
 }

@@ -149,6 +149,7 @@ impl<'a> Opening<'a> {
     ) -> Result<Self> {
         manifest.refuse_contradictions(dir, options)?;
         let kind = registry.get(&manifest.engine)?.clone();
+        kind.check_io(options.io_mode)?;
         Ok(Self { io, dir, manifest, kind, options })
     }
 
@@ -251,6 +252,7 @@ impl<'a> Opening<'a> {
                 durability: self.options.durability.unwrap_or_default(),
                 value_bytes: self.options.value_bytes,
                 space_amplification: self.options.space_amplification,
+                io: self.options.io_mode,
             };
             if !self.io.exists(&options.dir).unwrap_or(true) {
                 let what =
@@ -314,6 +316,7 @@ impl Manifest {
             })?,
         };
         let engine = kind.name;
+        kind.check_io(options.io_mode)?;
         let partitions = options.partitions.unwrap_or(1);
         if partitions == 0 || partitions > PARTITIONS_MAX {
             return Err(Error::invalid(format!("a store has 1 to {PARTITIONS_MAX} partitions, not {partitions}")));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use biombo_base::io::Io;
+use biombo_base::io::{Io, IoMode};
 use biombo_engine::{Durability, Error, Registry, Result};
 
 use crate::Store;
@@ -94,6 +94,7 @@ pub struct Options {
     pub(crate) durability: Option<Durability>,
     pub(crate) value_bytes: Option<u32>,
     pub(crate) space_amplification: Option<f64>,
+    pub(crate) io_mode: Option<IoMode>,
     pub(crate) must_exist: bool,
     pub(crate) must_be_new: bool,
     pub(crate) journal_segment_bytes: Option<u64>,
@@ -166,6 +167,14 @@ impl Options {
     /// costs more writing. It may differ at each opening; engines that do not clean have no use for it.
     pub fn space_amplification(mut self, bound: f64) -> Self {
         self.space_amplification = Some(bound);
+        self
+    }
+
+    /// How the engine reads files that it writes no more: through mappings, or directly with a cache as large as
+    /// [`cache_bytes`](Self::cache_bytes) says; unset: its own way. It may differ at each opening; an engine that has no such
+    /// choice refuses it (`Unsupported`).
+    pub fn io_mode(mut self, io: IoMode) -> Self {
+        self.io_mode = Some(io);
         self
     }
 

@@ -55,6 +55,7 @@ pub fn kind() -> EngineKind {
         version,
         capabilities,
         open: Arc::new(|options| Ok(Arc::new(LevelDb::open(options)?))),
+        io_modes: &[],
         repair: None,
     }
 }

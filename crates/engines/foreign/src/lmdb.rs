@@ -70,6 +70,7 @@ pub fn kind() -> EngineKind {
         version,
         capabilities: || capabilities(key_bytes_max(page_bytes())),
         open: Arc::new(|options| Ok(Arc::new(Lmdb::open(options, None)?))),
+        io_modes: &[biombo_base::io::IoMode::Mmap],
         repair: None,
     }
 }

@@ -52,6 +52,7 @@ pub fn kind(flavor: Flavor) -> EngineKind {
             Flavor::Hash => hash_capabilities,
         },
         open: Arc::new(move |options| Ok(Arc::new(Tkrzw::open(flavor, options)?))),
+        io_modes: &[],
         repair: None,
     }
 }

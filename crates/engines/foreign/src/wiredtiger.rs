@@ -58,6 +58,7 @@ pub fn kind() -> EngineKind {
         version,
         capabilities,
         open: Arc::new(|options| Ok(Arc::new(WiredTiger::open(options)?))),
+        io_modes: &[],
         repair: None,
     }
 }

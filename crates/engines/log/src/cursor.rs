@@ -1,7 +1,8 @@
 //! Snapshots, and cursors over them.
 //!
 //! A cursor gathers positions in groups, pinned for each group only, and holds the segments of a group: what it stands on stays
-//! readable whatever is cleaned meanwhile, and nothing else is kept.
+//! readable whatever is cleaned meanwhile, and nothing else is kept. Of segments that are read directly it reads the records of
+//! a group at once, neighbours in one read, past the cache.
 //!
 //! Invariants:
 //!
@@ -13,11 +14,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use biombo_base::Result;
+use biombo_base::published::Guard;
 use biombo_engine::{Cursor, Snapshot, Value};
-use biombo_journal::{Position, Segment};
+use biombo_journal::{Ahead, Kept, Position, Segment};
 
 use crate::engine::{LogEngine, foreign, position};
 use crate::index::Leaf;
+use crate::read::value;
 use crate::record::Record;
 
 const GROUP_MIN: usize = 32;
@@ -47,6 +50,8 @@ impl View {
             view: self,
             group: Vec::new(),
             held: Vec::new(),
+            ahead: Ahead::default(),
+            alone: None,
             at: None,
             way: Way::Forward,
             more: false,
@@ -69,10 +74,7 @@ impl Snapshot for View {
     fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
         self.engine.capabilities.check_key(key)?;
         let guard = self.engine.reader.pin();
-        match self.engine.find_at(&guard, key, self.seq)? {
-            Some((at, record)) => self.engine.hold(&guard, at, &record).map(Some),
-            None => Ok(None),
-        }
+        Ok(self.engine.find_at(&guard, key, self.seq)?.map(value))
     }
 
     fn cursor(self: Arc<Self>) -> Result<Box<dyn Cursor>> {
@@ -92,6 +94,10 @@ pub(crate) struct GroupCursor {
     /// In the direction of `way`.
     group: Vec<Position>,
     held: Vec<Arc<Segment>>,
+    /// Records of the group that were read directly.
+    ahead: Ahead,
+    /// The record that the cursor stands on, if it was read alone.
+    alone: Option<Kept>,
     /// Where in the group; `None`: at no key.
     at: Option<usize>,
     way: Way,
@@ -116,7 +122,12 @@ impl GroupCursor {
     /// Stand at a place of the group, whose record is verified.
     fn stand(&mut self, at: usize) -> Result<()> {
         self.at = None;
+        self.alone = None;
         let Some(position) = self.group.get(at) else { return Ok(()) };
+        if self.ahead.verified(*position).is_some() {
+            self.at = Some(at);
+            return Ok(());
+        }
         let typical = self.view.engine.typical_bytes();
         // The first of a group asks for those up to the one that it would have been asked for by.
         let ahead = if at == 0 { 1..AHEAD + 1 } else { AHEAD..AHEAD + 1 };
@@ -129,6 +140,14 @@ impl GroupCursor {
         match self.segment(*position) {
             Some(segment) if segment.verified(position.offset()).is_some() => {
                 self.at = Some(at);
+                Ok(())
+            }
+            Some(segment) if segment.is_direct() => {
+                let alone = self.view.engine.reader.read_of(segment, position.offset())?;
+                if Record::parse(&alone).is_none() {
+                    return Err(foreign(*position));
+                }
+                (self.alone, self.at) = (Some(alone), Some(at));
                 Ok(())
             }
             _ => {
@@ -144,7 +163,11 @@ impl GroupCursor {
 
     fn record(&self) -> Option<Record<'_>> {
         let at = *self.group.get(self.at?)?;
-        self.segment(at)?.get(at.offset()).and_then(Record::parse)
+        let bytes = match &self.alone {
+            Some(alone) => Some(&**alone),
+            None => self.ahead.get(at).or_else(|| self.segment(at)?.get(at.offset())),
+        };
+        bytes.and_then(Record::parse)
     }
 
     fn step(&mut self, way: Way) -> Result<()> {
@@ -212,14 +235,15 @@ impl GroupCursor {
         for leaf in &self.leaves {
             engine.reader.prefetch(&guard, position(*leaf), 64);
         }
+        engine.reader.read_ahead(&guard, self.leaves.iter().map(|leaf| position(*leaf)), &mut self.ahead);
         let whole = self.leaves.len() < self.group_max;
         let last = match self.leaves.last() {
-            Some(leaf) if !whole => Some(engine.peek(&guard, position(*leaf))?.key.to_vec()),
+            Some(leaf) if !whole => Some(self.peek(&engine, &guard, *leaf, |record| record.key.to_vec())?),
             _ => None,
         };
         let mut is_plain = true;
         for leaf in &self.leaves {
-            is_plain &= engine.peek(&guard, position(*leaf))?.seq <= self.view.seq;
+            is_plain &= self.peek(&engine, &guard, *leaf, |record| record.seq <= self.view.seq)?;
         }
         if is_plain && engine.versions.is_empty() {
             self.group.extend(self.leaves.iter().map(|leaf| position(*leaf)));
@@ -234,20 +258,32 @@ impl GroupCursor {
         Ok(last)
     }
 
+    /// What `f` says of the record of a leaf, unverified.
+    #[inline]
+    fn peek<R>(&self, engine: &LogEngine, guard: &Guard, leaf: Leaf, f: impl Fn(Record<'_>) -> R) -> Result<R> {
+        let at = position(leaf);
+        match self.ahead.get(at).and_then(Record::parse) {
+            Some(record) => Ok(f(record)),
+            None => engine.peek(guard, at).map(|stored| f(stored.record())),
+        }
+    }
+
     /// The group out of the leaves and of what the index has forgotten, up to the key `last`.
-    fn merge(
-        &mut self,
-        engine: &LogEngine,
-        guard: &biombo_base::published::Guard,
-        from: Bound<&[u8]>,
-        last: Option<&[u8]>,
-    ) -> Result<()> {
+    fn merge(&mut self, engine: &LogEngine, guard: &Guard, from: Bound<&[u8]>, last: Option<&[u8]>) -> Result<()> {
         let mut merged: BTreeMap<Vec<u8>, Position> = BTreeMap::new();
         for leaf in &self.leaves {
             // Verified, because its number may say that it is not to be seen, and its key where it stands.
-            let record = engine.read(guard, position(*leaf))?;
+            let at = position(*leaf);
+            let stored;
+            let record = match self.ahead.verified(at).and_then(Record::parse) {
+                Some(record) => record,
+                None => {
+                    stored = engine.read(guard, at)?;
+                    stored.record()
+                }
+            };
             if record.seq <= self.view.seq {
-                merged.insert(record.key.to_vec(), position(*leaf));
+                merged.insert(record.key.to_vec(), at);
             }
         }
         let end = last.map_or(Bound::Unbounded, Bound::Included);

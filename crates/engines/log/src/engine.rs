@@ -8,7 +8,8 @@
 //!    under it too, is one point in the history.
 //! 3. Readers take no lock: they pin the log, then the index, and what they find stays readable while they are pinned. A batch
 //!    of several operations makes `changing` odd while the index has only some of them; a reader that meets that reads again.
-//! 4. Every record is verified when its value is given out.
+//! 4. Every record is verified when its value is given out, or was when it was read from its file into the cache that it is given out
+//!    of.
 //! 5. Locks are taken in this order: checkpointing, cleaner, writer, snapshots, index.
 //!
 //! Crash argument: the log's. What `apply` acknowledged is in the log, whole batches or nothing; the index follows from it, whether
@@ -24,7 +25,7 @@ use biombo_base::io::Io;
 use biombo_base::published::Guard;
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::Capabilities;
-use biombo_journal::{Log, LogReader, Position, Preparer, SegmentNumber};
+use biombo_journal::{Found, Kept, Log, LogReader, Position, Preparer, SegmentNumber};
 
 use crate::accounts::Accounts;
 use crate::checkpoint::{Checkpointing, Standing};
@@ -186,21 +187,46 @@ impl Core {
 
     /// The record at `at`, unverified. The index led there, so that something else in its place is damage.
     #[inline]
-    pub(crate) fn peek<'g>(&self, guard: &'g Guard, at: Position) -> Result<Record<'g>> {
+    pub(crate) fn peek<'g>(&self, guard: &'g Guard, at: Position) -> Result<Stored<'g>> {
         peek(&self.reader, guard, at)
     }
 
     /// The record at `at`, verified.
     #[inline]
-    pub(crate) fn read<'g>(&self, guard: &'g Guard, at: Position) -> Result<Record<'g>> {
-        let bytes = self.reader.read_verified(guard, at)?;
-        Record::parse(bytes).ok_or_else(|| foreign(at))
+    pub(crate) fn read<'g>(&self, guard: &'g Guard, at: Position) -> Result<Stored<'g>> {
+        read(&self.reader, guard, at)
+    }
+}
+
+/// A record of the engine as it was found in the log.
+#[derive(Debug)]
+pub(crate) struct Stored<'g>(Found<'g>);
+
+impl<'g> Stored<'g> {
+    #[inline]
+    fn of(found: Found<'g>) -> Option<Self> {
+        Record::parse(&found).is_some().then_some(Self(found))
+    }
+
+    #[inline]
+    pub fn record(&self) -> Record<'_> {
+        Record::parse(&self.0).expect("invariant: it was parsed when it was found, and does not change")
+    }
+
+    /// Its bytes for longer than a guard should live.
+    pub fn keep(self) -> Kept {
+        self.0.keep()
     }
 }
 
 #[inline]
-pub(crate) fn peek<'g>(reader: &LogReader, guard: &'g Guard, at: Position) -> Result<Record<'g>> {
-    reader.get(guard, at).and_then(Record::parse).ok_or_else(|| not_there(reader, guard, at))
+pub(crate) fn peek<'g>(reader: &LogReader, guard: &'g Guard, at: Position) -> Result<Stored<'g>> {
+    reader.get(guard, at)?.and_then(Stored::of).ok_or_else(|| not_there(reader, guard, at))
+}
+
+#[inline]
+pub(crate) fn read<'g>(reader: &LogReader, guard: &'g Guard, at: Position) -> Result<Stored<'g>> {
+    Stored::of(reader.read_verified(guard, at)?).ok_or_else(|| foreign(at))
 }
 
 /// The position that a leaf stands for.
@@ -242,7 +268,8 @@ impl Keys for LogKeys<'_, '_> {
     #[inline]
     fn with_key<R>(&self, leaf: Leaf, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let at = position(leaf);
-        let key = peek(self.reader, self.guard, at)?.key;
+        let found = peek(self.reader, self.guard, at)?;
+        let key = found.record().key;
         if self.sought.is_some_and(|sought| key != sought) {
             self.reader.read_verified(self.guard, at)?;
         }

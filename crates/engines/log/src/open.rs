@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use biombo_base::clock::monotonic_ns;
-use biombo_base::io::{Io, RealIo};
+use biombo_base::io::{Io, IoMode, RealIo, raise_open_files_limit};
 use biombo_base::{Error, Result};
 use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use biombo_engine::{
@@ -19,7 +19,7 @@ use crate::cursor::View;
 use crate::engine::{Core, Flushing, LogEngine, PreparingAhead, Writer};
 use crate::keys::Lister;
 use crate::options::LogEngineOptions;
-use crate::read::WARMED;
+use crate::read::{WARMED, value};
 use crate::recover::{Opened, check_home, open_log};
 use crate::versions::{Live, Versions};
 
@@ -36,7 +36,13 @@ pub fn kind() -> EngineKind {
         summary: "Biombo's own: an append-only log is the data, an index in memory finds it; writes cost a copy",
         version: || env!("CARGO_PKG_VERSION").to_owned(),
         capabilities,
-        open: Arc::new(|options| Ok(open(RealIo::shared(), options, true)?)),
+        io_modes: &IoMode::ALL,
+        open: Arc::new(|options| {
+            if options.io == Some(IoMode::Direct) {
+                raise_open_files_limit();
+            }
+            Ok(open(RealIo::shared(), options, true)?)
+        }),
         repair: Some(Arc::new(|options, tell| {
             let io: Arc<dyn Io> = RealIo::shared();
             LogEngine::repair(&io, &options.dir, tell)
@@ -90,12 +96,6 @@ pub fn open_with(
         open_log(&io, &options.dir, &log_dir, log_options.clone())?;
     // What is left over counts for nothing, so it does no harm to leave it there.
     let _ = remove_older(&*io, &options.dir, standing.number);
-    let flushing = threads.then(|| {
-        let flusher = log.flusher();
-        let run = move || drop(flusher.run());
-        std::thread::Builder::new().name("biombo-log-sync".to_owned()).spawn(run)
-    });
-    let flushing = flushing.transpose().map_err(|e| Error::io("start the thread that syncs segments", e))?;
     let described = [
         ("segment_bytes", log_options.segment_bytes.to_string()),
         ("first_segment_bytes", log_options.first_segment_bytes.to_string()),
@@ -103,8 +103,9 @@ pub fn open_with(
         ("unsynced_segments_max", log_options.unsynced_segments_max.to_string()),
         ("os", "copied into a mapped segment".to_owned()),
         ("sync", "O_DIRECT|O_DSYNC".to_owned()),
-        ("io", "mmap".to_owned()),
-        ("checksums", "CRC-32C of each record, verified on every read".to_owned()),
+        ("io", log_options.io.to_string()),
+        ("record_cache_bytes", log_options.cache_bytes.to_string()),
+        ("checksums", "CRC-32C of each record, verified whenever it is read from a file or a mapping".to_owned()),
         ("index", "adaptive radix tree in memory".to_owned()),
         ("space_amplification", own.space_amplification.to_string()),
         ("checkpoint_records", own.checkpoint_records.to_string()),
@@ -137,6 +138,18 @@ pub fn open_with(
         changing: AtomicU64::new(0),
         typical_bytes: AtomicU64::new(0),
     });
+    let flushing = threads.then(|| {
+        let (flusher, core) = (core.lock_writer().log.flusher(), Arc::downgrade(&core));
+        // What has become durable may be read directly from now on.
+        let mut synced = move || {
+            if let Some(core) = core.upgrade().filter(|core| core.reader.is_direct()) {
+                core.lock_writer().log.reclaim();
+            }
+        };
+        let run = move || drop(flusher.run_and(&mut synced));
+        std::thread::Builder::new().name("biombo-log-sync".to_owned()).spawn(run)
+    });
+    let flushing = flushing.transpose().map_err(|e| Error::io("start the thread that syncs segments", e))?;
     let preparing = threads.then(|| PreparingAhead::start(&core)).transpose()?;
     let cleaning = (own.cleaning && threads).then(|| Cleaning::start(&core)).transpose()?;
     let records = own.checkpoint_records;
@@ -164,18 +177,18 @@ impl Engine for LogEngine {
 
     fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
         self.capabilities.check_key(key)?;
-        self.find(key, |guard, found| found.map(|(at, record)| self.hold(guard, at, &record)).transpose())?
+        self.find(key, |found| found.map(value))
     }
 
     #[inline]
     fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         into.clear();
         self.capabilities.check_key(key)?;
-        self.find(key, |_, found| {
+        self.find(key, |found| {
             into.clear();
             match found {
-                Some((_, record)) => {
-                    into.extend_from_slice(record.value);
+                Some(stored) => {
+                    into.extend_from_slice(stored.record().value);
                     true
                 }
                 None => false,
@@ -185,7 +198,7 @@ impl Engine for LogEngine {
 
     fn contains(&self, key: &[u8]) -> Result<bool> {
         self.capabilities.check_key(key)?;
-        self.find(key, |_, found| found.is_some())
+        self.find(key, |found| found.is_some())
     }
 
     fn prefetch(&self, keys: &[&[u8]]) {
@@ -238,6 +251,8 @@ impl Engine for LogEngine {
             logical_bytes: Some(writer.accounts.logical_bytes()),
             physical_bytes: Some(log.file_bytes + writer.standing.image_bytes),
             written_bytes: Some(log.written_bytes + cleaned.bytes + writer.standing.written_bytes),
+            cache_bytes: self.reader.is_direct().then_some(log.cache_bytes),
+            cache_hits_misses: self.reader.is_direct().then_some((log.cache_hits, log.cache_misses)),
             compaction: Some(cleaned),
             segments: Some(self.segments(&writer)),
             index: Some(index),

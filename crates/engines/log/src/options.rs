@@ -1,5 +1,6 @@
 //! What an instance is opened with beside what all engines are.
 
+use biombo_base::io::IoMode;
 use biombo_base::{Error, Result};
 use biombo_engine::OpenOptions;
 use biombo_journal::LogOptions;
@@ -9,6 +10,9 @@ const SEGMENTS_BYTES: u64 = 256 << 20;
 
 /// The first segment of an instance; each further one has twice that.
 const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
+
+/// Segments that are read directly have at least so many bytes: each keeps its file open.
+const DIRECT_SEGMENT_BYTES_MIN: u64 = 4 << 20;
 
 /// Records that all instances of a store together take up on opening, beside a share of the keys.
 const CHECKPOINT_RECORDS: u64 = 2 << 20;
@@ -45,8 +49,23 @@ impl LogEngineOptions {
     pub(crate) fn of(options: &OpenOptions) -> Self {
         let segment_bytes = (SEGMENTS_BYTES / u64::from(options.instances.max(1))).clamp(4 << 20, 64 << 20) & !0xfff;
         let own = Self::default();
+        let io = options.io.unwrap_or_default();
+        // What is written is in memory too, one segment of each instance, and counts where memory is given to the byte.
+        let (segment_bytes, cache_bytes) = match io {
+            IoMode::Mmap => (segment_bytes, 0),
+            IoMode::Direct => {
+                let segment_bytes = ((options.cache_bytes / 4) & !0xfff).clamp(DIRECT_SEGMENT_BYTES_MIN, segment_bytes);
+                (segment_bytes, options.cache_bytes.saturating_sub(segment_bytes))
+            }
+        };
         Self {
-            log: LogOptions { segment_bytes, first_segment_bytes: FIRST_SEGMENT_BYTES, ..LogOptions::default() },
+            log: LogOptions {
+                segment_bytes,
+                first_segment_bytes: FIRST_SEGMENT_BYTES,
+                io,
+                cache_bytes,
+                ..LogOptions::default()
+            },
             checkpoint_records: CHECKPOINT_RECORDS / u64::from(options.instances.max(1)),
             space_amplification: options.space_amplification.unwrap_or(own.space_amplification),
             ..own

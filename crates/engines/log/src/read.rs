@@ -1,16 +1,16 @@
-//! Reading the newest version of a key, and that of a snapshot. No lock, no wait, at most one look at the device.
+//! Reading the newest version of a key, and that of a snapshot. No lock, no wait, at most one look at the device (two, where a
+//! record that is read directly is larger than those before it).
 
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use biombo_base::Result;
 use biombo_base::published::Guard;
 use biombo_engine::Value;
-use biombo_journal::{Position, Segment};
+use biombo_journal::{Kept, Position};
 
-use crate::engine::{LogEngine, position};
-use crate::record::{HEADER_BYTES, Record};
+use crate::engine::{LogEngine, Stored, position};
+use crate::record::HEADER_BYTES;
 
 /// How much of a record is asked for ahead, at most.
 const PREFETCH_BYTES_MAX: u64 = 4096;
@@ -22,15 +22,11 @@ const RETRIES: u32 = 2;
 impl LogEngine {
     /// Give `found` the newest record of `key`, verified, or `None`.
     #[inline]
-    pub(crate) fn find<R>(
-        &self,
-        key: &[u8],
-        mut found: impl FnMut(&Guard, Option<(Position, Record<'_>)>) -> R,
-    ) -> Result<R> {
+    pub(crate) fn find<R>(&self, key: &[u8], mut found: impl FnMut(Option<Stored<'_>>) -> R) -> Result<R> {
         let guard = self.reader.pin();
         let begun = self.changing.load(Ordering::Acquire);
         if begun & 1 == 0 {
-            let result = found(&guard, self.look_up(&guard, key)?);
+            let result = found(self.look_up(&guard, key)?);
             fence(Ordering::Acquire);
             if self.changing.load(Ordering::Relaxed) == begun {
                 return Ok(result);
@@ -40,16 +36,12 @@ impl LogEngine {
     }
 
     #[cold]
-    fn find_beside_a_batch<R>(
-        &self,
-        key: &[u8],
-        mut found: impl FnMut(&Guard, Option<(Position, Record<'_>)>) -> R,
-    ) -> Result<R> {
+    fn find_beside_a_batch<R>(&self, key: &[u8], mut found: impl FnMut(Option<Stored<'_>>) -> R) -> Result<R> {
         for _ in 0..RETRIES {
             let guard = self.reader.pin();
             let begun = self.changing.load(Ordering::Acquire);
             if begun & 1 == 0 {
-                let result = found(&guard, self.look_up(&guard, key)?);
+                let result = found(self.look_up(&guard, key)?);
                 fence(Ordering::Acquire);
                 if self.changing.load(Ordering::Relaxed) == begun {
                     return Ok(result);
@@ -59,16 +51,17 @@ impl LogEngine {
         }
         let _none_changes = self.lock_snapshots();
         let guard = self.reader.pin();
-        Ok(found(&guard, self.look_up(&guard, key)?))
+        Ok(found(self.look_up(&guard, key)?))
     }
 
     #[inline]
-    fn look_up<'g>(&self, guard: &'g Guard, key: &[u8]) -> Result<Option<(Position, Record<'g>)>> {
+    fn look_up<'g>(&self, guard: &'g Guard, key: &[u8]) -> Result<Option<Stored<'g>>> {
         let Some(leaf) = self.index.pin().get(key)? else { return Ok(None) };
         let at = position(leaf);
         self.reader.prefetch(guard, at, key.len() + self.typical_bytes());
-        let record = self.read(guard, at)?;
-        Ok((record.key == key).then_some((at, record)))
+        let stored = self.read(guard, at)?;
+        let is_it = stored.record().key == key;
+        Ok(is_it.then_some(stored))
     }
 
     /// How much of a record is worth asking for ahead.
@@ -84,47 +77,54 @@ impl LogEngine {
         let guard = self.reader.pin();
         if self.index.pin().get_batch(keys, &mut leaves).is_ok() {
             for (key, leaf) in keys.iter().zip(leaves).filter_map(|(key, leaf)| Some((key, leaf?))) {
-                self.reader.prefetch(&guard, position(leaf), key.len() + bytes);
+                self.ask_for(&guard, position(leaf), key.len() + bytes);
             }
+        }
+    }
+
+    /// Ask for the memory of a record; where it is read directly, let it be in the cache.
+    #[inline]
+    pub(crate) fn ask_for(&self, guard: &Guard, at: Position, bytes: usize) {
+        if self.reader.is_direct() {
+            // Whoever needs it is told why it cannot be read.
+            drop(self.reader.get(guard, at));
+        } else {
+            self.reader.prefetch(guard, at, bytes);
         }
     }
 
     /// The record of `key` that a snapshot at `seq` sees, verified.
-    pub(crate) fn find_at<'g>(&self, guard: &'g Guard, key: &[u8], seq: u64) -> Result<Option<(Position, Record<'g>)>> {
+    pub(crate) fn find_at<'g>(&self, guard: &'g Guard, key: &[u8], seq: u64) -> Result<Option<Stored<'g>>> {
         if let Some(at) = self.index.pin().get(key)?.map(position) {
             // Verified before its key or its number may say that there is nothing to see.
-            let record = self.read(guard, at)?;
+            let stored = self.read(guard, at)?;
+            let record = stored.record();
             if record.key == key && record.seq <= seq {
-                return Ok(Some((at, record)));
+                return Ok(Some(stored));
             }
         }
         match self.versions.at(key, seq) {
-            Some(at) => Ok(Some((at, self.read(guard, at)?))),
+            Some(at) => self.read(guard, at).map(Some),
             None => Ok(None),
-        }
-    }
-
-    /// A value that keeps its segment.
-    pub(crate) fn hold<'v>(&self, guard: &Guard, at: Position, record: &Record<'_>) -> Result<Value<'v>> {
-        match self.reader.hold(guard, at) {
-            Some(segment) => Ok(Value::guarded(Held { segment, at, key_bytes: record.key.len() })),
-            None => Err(crate::engine::foreign(at)),
         }
     }
 }
 
-/// The value of a record, in its segment.
+/// The value of a record, which keeps its segment or the memory that it was read into.
+pub(crate) fn value<'v>(stored: Stored<'_>) -> Value<'v> {
+    let from = HEADER_BYTES + stored.record().key.len();
+    Value::guarded(Held { record: stored.keep(), from })
+}
+
 struct Held {
-    segment: Arc<Segment>,
-    at: Position,
-    key_bytes: usize,
+    record: Kept,
+    from: usize,
 }
 
 impl Deref for Held {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let record = self.segment.get(self.at.offset());
-        record.and_then(|bytes| bytes.get(HEADER_BYTES + self.key_bytes..)).unwrap_or_default()
+        self.record.get(self.from..).unwrap_or_default()
     }
 }

@@ -99,7 +99,8 @@ impl LogEngine {
                 let Some(leaf) = next else { return Ok(keys) };
                 group += 1;
                 match self.read(&guard, position(leaf)) {
-                    Ok(record) => {
+                    Ok(stored) => {
+                        let record = stored.record();
                         keys += 1;
                         if group >= GROUP && from.as_deref().is_none_or(|from| from < record.key) {
                             break Some(record.key.to_vec());

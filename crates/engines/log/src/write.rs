@@ -49,7 +49,7 @@ impl LogEngine {
     fn warm(&self, key: &[u8]) {
         let guard = self.reader.pin();
         if let Ok(Some(leaf)) = self.index.pin().get(key) {
-            self.reader.prefetch(&guard, position(leaf), HEADER_BYTES + key.len());
+            self.ask_for(&guard, position(leaf), HEADER_BYTES + key.len());
         }
     }
 
@@ -172,7 +172,8 @@ impl LogEngine {
     /// Keep the present version of `key` if a live snapshot needs it.
     fn keep(&self, key: &[u8], until: u64, guard: &Guard, live: &Live) -> Result<()> {
         let Some(at) = self.index.pin().get(key)?.map(position) else { return Ok(()) };
-        let (seq, stored_bytes) = match self.read(guard, at) {
+        let old = self.read(guard, at);
+        let (seq, stored_bytes) = match old.as_ref().map(|old| old.record()) {
             Ok(old) if old.key != key => return Ok(()),
             Ok(old) => (old.seq, old.stored_bytes()),
             // A damaged version may be any: every snapshot that looks for it shall be told.
@@ -188,7 +189,7 @@ impl LogEngine {
     fn supersede(&self, at: Position, guard: &Guard, writer: &mut Writer) {
         // Damage to what is superseded is no reason to refuse what supersedes it; its bytes stay accounted as live.
         if let Ok(old) = self.peek(guard, at) {
-            writer.accounts.remove(at.segment(), &old);
+            writer.accounts.remove(at.segment(), &old.record());
         }
     }
 
@@ -219,7 +220,8 @@ impl LogEngine {
             gather(&self.index.pin(), self.keys(publishing.guard, from), from, &mut leaves)?;
             let whole = leaves.len() < RANGE_KEYS;
             for found in &leaves {
-                let key = self.read(publishing.guard, position(*found))?.key;
+                let stored = self.read(publishing.guard, position(*found))?;
+                let key = stored.record().key;
                 if to.is_some_and(|to| key >= to) {
                     return Ok(());
                 }

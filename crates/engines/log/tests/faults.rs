@@ -8,19 +8,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use biombo_base::ErrorKind;
+use biombo_base::io::IoMode;
 use biombo_base::io::sim::{Crash, Fault, FaultKind, Random, SimIo};
 use biombo_engine::{Durability, Engine, Op};
 use biombo_journal::{LogOptions, Modes};
 use biombo_log::LogEngine;
 use crash_model::{Model, accounts, check, contents, disk, open, random_batch, recount, write_on};
 
-fn options() -> LogOptions {
+fn options(io: IoMode) -> LogOptions {
     LogOptions {
         segment_bytes: 24 << 10,
         recycle_segments_max: 1,
         modes: Modes::ByDurability,
         unsynced_segments_max: 1,
         first_segment_bytes: 8 << 10,
+        io,
+        cache_bytes: 4 << 10,
     }
 }
 
@@ -37,17 +40,17 @@ fn is_poisoned(engine: &Arc<LogEngine>, model: &mut Model) -> bool {
 }
 
 /// Work until the first error that poisons; returns the kinds of all that were met. What cleaning did is noted in `stages`.
-fn work(sim: &SimIo, model: &mut Model, stages: &mut BTreeSet<String>) -> Vec<ErrorKind> {
+fn work(sim: &SimIo, model: &mut Model, stages: &mut BTreeSet<String>, io: IoMode) -> Vec<ErrorKind> {
     let mut random = Random(11);
     let mut met = Vec::new();
-    let mut engine = match open(sim, &options()) {
+    let mut engine = match open(sim, &options(io)) {
         Ok(engine) => engine,
         Err(error) => return vec![error.kind()],
     };
     for number in 0..48 {
         if number == 20 {
             drop(engine);
-            engine = match open(sim, &options()) {
+            engine = match open(sim, &options(io)) {
                 Ok(engine) => engine,
                 Err(error) => {
                     met.push(error.kind());
@@ -152,7 +155,7 @@ fn a_refusing_disk_loses_nothing_acknowledged_and_says_what_is_wrong() {
     let whole = disk(3);
     let begun = whole.event_count();
     let mut stages = BTreeSet::new();
-    assert_eq!(work(&whole, &mut Model::new(), &mut stages), []);
+    assert_eq!(work(&whole, &mut Model::new(), &mut stages, IoMode::Mmap), []);
     let named = ["copy", "finish", "settle", "install", "move", "release"].map(str::to_owned);
     assert_eq!(stages, BTreeSet::from(named), "what cleaning did");
     let labels = whole.labels();
@@ -173,7 +176,8 @@ fn a_refusing_disk_loses_nothing_acknowledged_and_says_what_is_wrong() {
                 let sim = disk(3);
                 sim.inject(Fault { times, ..Fault::at(event, kind) });
                 let mut model = Model::new();
-                for met in work(&sim, &mut model, &mut stages) {
+                let io = IoMode::ALL[(event + usize::from(times == 1)) % 2];
+                for met in work(&sim, &mut model, &mut stages, io) {
                     assert!(matches!(met, ErrorKind::Io | ErrorKind::Full | ErrorKind::Poisoned), "{place}: {met:?}");
                     *kinds.entry(format!("{met:?}")).or_insert(0) += 1;
                     struck += 1;
@@ -182,12 +186,12 @@ fn a_refusing_disk_loses_nothing_acknowledged_and_says_what_is_wrong() {
                 for crash in [Crash::Kill, Crash::Nothing, Crash::Random(random.next()), Crash::Random(random.next())] {
                     let image = sim.crash(usize::MAX, crash);
                     let what = format!("{place}, {crash:?}");
-                    check(&image, &model, usize::MAX - 1, crash == Crash::Kill, &options(), &what);
+                    check(&image, &model, usize::MAX - 1, crash == Crash::Kill, &options(io), &what);
                 }
                 // The disk is well again, and the process goes on.
                 let what = format!("{place}, opened again");
-                let found = check(&sim, &model, usize::MAX - 1, true, &options(), &what);
-                write_on(&sim, &model, found, &options(), &mut random, |_| (), &what);
+                let found = check(&sim, &model, usize::MAX - 1, true, &options(io), &what);
+                write_on(&sim, &model, found, &options(io), &mut random, |_| (), &what);
             }
         }
     }
@@ -200,7 +204,7 @@ fn a_refusing_disk_loses_nothing_acknowledged_and_says_what_is_wrong() {
 #[test]
 fn a_full_disk_refuses_and_an_emptied_one_goes_on() {
     let sim = disk(4);
-    let engine = open(&sim, &options()).expect("open");
+    let engine = open(&sim, &options(IoMode::Mmap)).expect("open");
     let mut model = Model::new();
     let (mut refused, mut random) = (0, Random(9));
     for round in 0..60 {
@@ -228,5 +232,12 @@ fn a_full_disk_refuses_and_an_emptied_one_goes_on() {
     }
     assert!(refused > 3 && refused < 40, "{refused} refused");
     assert_eq!(accounts(&engine), recount(&sim));
-    check(&sim.crash(usize::MAX, Crash::Nothing), &model, usize::MAX - 1, true, &options(), "after a full disk");
+    check(
+        &sim.crash(usize::MAX, Crash::Nothing),
+        &model,
+        usize::MAX - 1,
+        true,
+        &options(IoMode::Mmap),
+        "after a full disk",
+    );
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use biombo_base::io::Io;
+use biombo_base::io::IoMode;
 use biombo_base::io::sim::{Random, SimIo};
 use biombo_base::{Error, Result};
 use biombo_journal::{
@@ -202,7 +203,11 @@ impl Model {
         let guard = reader.pin();
         let readable = |at: Position, record: &[u8]| -> Check {
             match reader.read_verified(&guard, at) {
-                Ok(found) if found == record && reader.get(&guard, at) == Some(record) => Ok(()),
+                Ok(found)
+                    if *found == *record && reader.get(&guard, at).is_ok_and(|got| got.as_deref() == Some(record)) =>
+                {
+                    Ok(())
+                }
                 Ok(_) => Err(format!("at {at} is not what was appended there")),
                 Err(e) => Err(format!("at {at}: {e}")),
             }
@@ -296,6 +301,8 @@ pub fn random_options(random: &mut Random) -> LogOptions {
         recycle_segments_max: random.below(3) as usize,
         modes,
         unsynced_segments_max: random.below(3) as usize,
+        io: IoMode::ALL[random.below(2) as usize],
+        cache_bytes: [0, 8 << 10, 1 << 20][random.below(3) as usize],
         ..LogOptions::default()
     };
     // A third of them grow from a small first segment.
@@ -499,7 +506,7 @@ impl<'a> Run<'a> {
             reader.prefetch(&guard, *at, record.len());
             let found = reader.read_verified(&guard, *at);
             match found {
-                Ok(found) if found == record => {}
+                Ok(found) if *found == **record => {}
                 Err(_) if !there.contains(&at.segment()) => {}
                 Ok(_) => return Err(format!("record {lsn} is not what was appended")),
                 Err(e) => return Err(format!("record {lsn} at {at}: {e}")),

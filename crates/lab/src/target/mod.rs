@@ -65,6 +65,7 @@ pub(crate) fn open(registry: &Registry, spec: &RunSpec, keys: &Keys) -> Result<B
                 durability: spec.durability.parse()?,
                 value_bytes: Some(spec.value_bytes),
                 space_amplification: spec.space_amplification,
+                io: None,
             };
             Ok(Box::new(EngineTarget::open(registry.get(&spec.engine)?, &options)?))
         }

@@ -118,7 +118,8 @@ fn open(io: &SimIo, wants: Wants) -> Result<(Seen, Lsn)> {
     let (log, reader) = Log::open(Arc::new(io.clone()), Path::new(DIR), small(), &mut taker)?;
     let guard = reader.pin();
     for (at, (_, record)) in &seen.records {
-        assert_eq!(reader.read_verified(&guard, *at).ok(), Some(&record[..]), "what was taken up at {at} can be read");
+        let found = reader.read_verified(&guard, *at).ok();
+        assert_eq!(found.as_deref(), Some(&record[..]), "what was taken up at {at} can be read");
     }
     for info in log.segments() {
         assert!(info.base_lsn <= info.end_lsn);

@@ -145,7 +145,7 @@ impl Run {
         }
         self.history.synced(&self.sim);
         for (at, record) in &gone {
-            assert_eq!(pinned.0.read_verified(&pinned.1, *at).expect("who was pinned still reads"), record);
+            assert_eq!(*pinned.0.read_verified(&pinned.1, *at).expect("who was pinned still reads"), **record);
         }
     }
 
@@ -154,7 +154,7 @@ impl Run {
         let guard = reader.pin();
         let held = self.history.last();
         for (at, record) in held.hot.values().chain(held.cold.values().flatten()) {
-            assert_eq!(reader.read_verified(&guard, *at).expect("it is there"), record, "at {at}");
+            assert_eq!(*reader.read_verified(&guard, *at).expect("it is there"), **record, "at {at}");
         }
     }
 }

@@ -24,6 +24,7 @@ pub fn registry(io: Arc<dyn Io>, sync_apart: bool) -> Registry {
         version: || "1".to_owned(),
         capabilities: || capabilities(true),
         open: Arc::new(move |options| Ok(Arc::new(Simulated::open(&io, &options.dir, sync_apart)?))),
+        io_modes: &[],
         repair: None,
     });
     registry

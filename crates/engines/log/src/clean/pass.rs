@@ -22,7 +22,7 @@
 //! for every segment but the victims, which go in the same step. The rule needs nothing but S, which a moved record keeps.
 
 use biombo_base::{Error, ErrorKind, Result};
-use biombo_journal::{ColdSegment, ColdWriter, Flusher, Lsn, Position, Replaced, SegmentNumber, Walk};
+use biombo_journal::{Ahead, ColdSegment, ColdWriter, Flusher, Lsn, Position, Replaced, SegmentNumber, Walk};
 
 use crate::engine::{Core, foreign, leaf};
 use crate::keys::KeyList;
@@ -32,6 +32,8 @@ use crate::record::{Kind, Record};
 const COPY_BYTES: u64 = 64 << 10;
 /// Records that are moved under the locks at once: some tens of microseconds.
 const MOVE_RECORDS: usize = 24;
+/// Records that are read ahead of that, where they are read directly: a multiple of [`MOVE_RECORDS`].
+const AHEAD_RECORDS: usize = 16 * MOVE_RECORDS;
 
 /// The stages, by the names that tests know them by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,6 +67,9 @@ pub(crate) struct Pass {
     /// Where each record was and is.
     copied: Vec<(Position, Position)>,
     next_move: usize,
+    /// Records at their new places that were read directly, up to this one of `copied`.
+    ahead: Ahead,
+    ahead_until: usize,
     replaced: Option<Replaced>,
     flusher: Flusher,
     /// Bytes written.
@@ -86,6 +91,8 @@ impl Pass {
             until: None,
             copied: Vec::new(),
             next_move: 0,
+            ahead: Ahead::default(),
+            ahead_until: 0,
             replaced: None,
             flusher,
             bytes: 0,
@@ -241,15 +248,38 @@ impl Pass {
         for (_, to) in group {
             core.reader.prefetch(&guard, *to, 64);
         }
+        if self.ahead_until <= self.next_move {
+            // Where they are read directly: many in one read, in the order in which they lie there.
+            let end = (self.next_move + AHEAD_RECORDS).min(self.copied.len());
+            let positions = self.copied[self.next_move..end].iter().map(|(_, to)| *to);
+            core.reader.read_ahead(&guard, positions, &mut self.ahead);
+            self.ahead_until = end;
+        }
+        let mut stored = Vec::with_capacity(group.len());
         for (_, to) in group {
+            stored.push(match self.ahead.get(*to).and_then(Record::parse) {
+                Some(_) => None,
+                None => Some(core.peek(&guard, *to)?),
+            });
+        }
+        let ahead = &self.ahead;
+        let records = || {
+            group.iter().zip(&stored).map(|(at, stored)| {
+                let record = match stored {
+                    Some(stored) => stored.record(),
+                    None => ahead.get(at.1).and_then(Record::parse).expect("invariant: it was just found there"),
+                };
+                (at, record)
+            })
+        };
+        for (_, record) in records() {
             // Warms the way that is gone under the locks.
-            core.index.pin().get(core.peek(&guard, *to)?.key)?;
+            core.index.pin().get(record.key)?;
         }
         let mut writer = core.lock_writer();
         let _snapshots = core.lock_snapshots();
         let mut index = core.index.writer();
-        for (from, to) in group {
-            let record = core.peek(&guard, *to)?;
+        for ((from, to), record) in records() {
             let is_live = match record.kind {
                 Kind::Put => index.replace(record.key, leaf(*from), leaf(*to))?,
                 Kind::Superseded | Kind::Begin => false,

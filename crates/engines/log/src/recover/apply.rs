@@ -36,10 +36,10 @@ use biombo_journal::{LogReader, Position, SegmentNumber};
 
 use crate::accounts::{Accounts, Item};
 use crate::checkpoint::Checkpoint;
-use crate::engine::{LogKeys, foreign, leaf, position};
+use crate::engine::{LogKeys, Stored, leaf, position, read};
 use crate::index::{Index, Keys, Leaf, Writer as IndexWriter};
 use crate::keys::{Entries, Entry, NoList};
-use crate::record::{Kind, Record};
+use crate::record::Kind;
 
 use super::Used;
 use super::deleted::Deleted;
@@ -222,7 +222,8 @@ impl<'a> Taking<'a> {
         let keys = LogKeys { reader: self.reader, guard: self.guard, sought: Some(entry.key) };
         let Some(old) = self.writer.insert(entry.key, leaf(at), &keys)? else { return Ok(()) };
         let old_at = position(old);
-        match self.read(old_at) {
+        let old_stored = self.read(old_at);
+        match old_stored.as_ref().map(|old| old.record()) {
             Ok(old_record) if old_record.seq > entry.seq => {
                 self.writer.insert(entry.key, old, &keys)?;
                 self.accounts.remove(at.segment(), entry);
@@ -231,7 +232,7 @@ impl<'a> Taking<'a> {
             // Records of the log's order are newer than all before; damage to what they supersede is no reason to refuse
             // them, and its bytes stay accounted as live.
             Err(error) if error.kind() == ErrorKind::Corruption && !self.is_cold => {}
-            Err(error) => return Err(error),
+            Err(_) => return old_stored.map(|_| ()),
         }
         Ok(())
     }
@@ -245,7 +246,8 @@ impl<'a> Taking<'a> {
             // Every key is one that comes after this, which an index asks for: it is never empty.
             let mut found = if entry.key.is_empty() { cursor.first()? } else { cursor.seek(entry.key)? };
             while let Some(leaf) = found {
-                let key = self.read(position(leaf))?.key;
+                let stored = self.read(position(leaf))?;
+                let key = stored.record().key;
                 if to.is_some_and(|to| key >= to) {
                     break;
                 }
@@ -259,7 +261,8 @@ impl<'a> Taking<'a> {
     /// Forget `key` if its record is older than `seq`.
     fn remove(&mut self, key: &[u8], seq: u64) -> Result<()> {
         let Some(at) = self.index.pin().get(key)?.map(position) else { return Ok(()) };
-        let old = self.read(at)?;
+        let stored = self.read(at)?;
+        let old = stored.record();
         if old.key != key || old.seq > seq {
             return Ok(());
         }
@@ -269,8 +272,7 @@ impl<'a> Taking<'a> {
     }
 
     /// A record that lists or a checkpoint led to: nobody has verified it before.
-    fn read(&self, at: Position) -> Result<Record<'a>> {
-        let bytes = self.reader.read_verified(self.guard, at)?;
-        Record::parse(bytes).ok_or_else(|| foreign(at))
+    fn read(&self, at: Position) -> Result<Stored<'a>> {
+        read(self.reader, self.guard, at)
     }
 }

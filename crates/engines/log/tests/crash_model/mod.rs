@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use biombo_base::Result;
 use biombo_base::io::Io;
+use biombo_base::io::IoMode;
 use biombo_base::io::sim::{Crash, Random, SimIo};
 use biombo_engine::{Batch, Durability, Engine, Op, OpenOptions};
 use biombo_journal::{Log, LogOptions, Lsn, Modes, Position};
@@ -46,6 +47,8 @@ pub fn random_options(random: &mut Random) -> LogOptions {
         unsynced_segments_max: random.below(4) as usize,
         // As the engine has it: the first one is smaller.
         first_segment_bytes: 8 << 10,
+        io: IoMode::ALL[random.below(2) as usize],
+        cache_bytes: [0, 8 << 10, 1 << 20][random.below(3) as usize],
     }
 }
 
