@@ -69,7 +69,7 @@ pub(crate) struct StoreArgs {
     #[arg(long, value_name = "F", value_parser = parse_amplification)]
     pub(crate) space_amplification: Option<f64>,
     /// How the engine reads files that it writes no more: mmap, direct (O_DIRECT through a cache of --cache-bytes); may differ at each
-    /// opening. log knows both, lmdb mmap [default: the engine's own way]
+    /// opening. log knows both, rocksdb direct, lmdb mmap [default: the engine's own way]
     #[arg(long, value_name = "HOW")]
     pub(crate) io: Option<IoMode>,
     /// Read options from a TOML file of the same names (`engine = "log"`, `partitions = 8`); the command line wins

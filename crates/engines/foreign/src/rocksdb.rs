@@ -52,7 +52,7 @@ pub fn kind() -> EngineKind {
         version: || env!("BIOMBO_ROCKSDB_VERSION").to_owned(),
         capabilities,
         open: Arc::new(|options| Ok(Arc::new(RocksDb::open(options)?))),
-        io_modes: &[],
+        io_modes: &[biombo_base::io::IoMode::Direct],
         repair: None,
     }
 }

@@ -156,6 +156,8 @@ unsafe extern "C" {
     pub fn rocksdb_options_set_max_write_buffer_number(options: *mut Options, value: c_int);
     pub fn rocksdb_options_set_max_background_jobs(options: *mut Options, value: c_int);
     pub fn rocksdb_options_set_max_open_files(options: *mut Options, value: c_int);
+    pub fn rocksdb_options_set_use_direct_reads(options: *mut Options, value: c_uchar);
+    pub fn rocksdb_options_set_use_direct_io_for_flush_and_compaction(options: *mut Options, value: c_uchar);
     pub fn rocksdb_options_set_max_bytes_for_level_base(options: *mut Options, value: u64);
     pub fn rocksdb_options_set_target_file_size_base(options: *mut Options, value: u64);
     pub fn rocksdb_options_set_level_compaction_dynamic_level_bytes(options: *mut Options, value: c_uchar);

@@ -11,6 +11,7 @@
 use std::ffi::c_int;
 use std::sync::Once;
 
+use biombo_base::io::IoMode;
 use biombo_engine::{Durability, OpenOptions};
 
 use super::ffi;
@@ -36,6 +37,7 @@ pub(super) struct Settings {
     files_max: i64,
     instances: u32,
     durability: Durability,
+    is_direct: bool,
 }
 
 impl Settings {
@@ -60,12 +62,13 @@ impl Settings {
             files_max: crate::files::open_files_max(options.instances),
             instances: options.instances,
             durability: options.durability,
+            is_direct: options.io == Some(IoMode::Direct),
         }
     }
 
     /// Name and value of everything that was set, for the report.
     pub(super) fn report(&self) -> Vec<(String, String)> {
-        let pairs: [(&str, String); 22] = [
+        let pairs: [(&str, String); 24] = [
             ("write_buffer_size", self.memtable_bytes.to_string()),
             ("max_write_buffer_number", MEMTABLES.to_string()),
             ("block_cache", format!("LRU, {}", self.block_cache_bytes)),
@@ -79,6 +82,8 @@ impl Settings {
             ("compression", "lz4 (raw where a block shrinks by less than an eighth)".into()),
             ("max_background_jobs", format!("{} (one pool for all {} instances)", self.jobs, self.instances)),
             ("max_open_files", self.files_max.to_string()),
+            ("use_direct_reads", self.is_direct.to_string()),
+            ("use_direct_io_for_flush_and_compaction", self.is_direct.to_string()),
             ("bytes_per_sync", (1 << 20).to_string()),
             ("manual_wal_flush", "false".into()),
             ("wal_recovery_mode", "tolerate a cut tail; point in time after a torn one".into()),
@@ -147,6 +152,8 @@ impl Settings {
             ffi::rocksdb_options_set_max_write_buffer_number(options, MEMTABLES as c_int);
             ffi::rocksdb_options_set_max_background_jobs(options, self.jobs as c_int);
             ffi::rocksdb_options_set_max_open_files(options, self.files_max as c_int);
+            ffi::rocksdb_options_set_use_direct_reads(options, self.is_direct.into());
+            ffi::rocksdb_options_set_use_direct_io_for_flush_and_compaction(options, self.is_direct.into());
             ffi::rocksdb_options_set_max_bytes_for_level_base(options, self.level_base_bytes);
             ffi::rocksdb_options_set_target_file_size_base(options, self.file_bytes);
             ffi::rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
