@@ -65,6 +65,33 @@ fn a_line_is_there_after_each_run_and_an_interruption_leaves_the_lines_and_no_st
 }
 
 #[test]
+fn direct_reads_stand_beside_what_the_device_gives_in_table_and_line() {
+    let dir = tempdir().expect("a directory");
+    let line = "bench ycsb --engine log --workload c --distribution uniform --records 20000 --operations 4000 --threads 2 \
+                --partitions 2 --cache-bytes 8MiB --io direct --dir DIR/runs --json DIR/runs.jsonl";
+    let done = run(line, dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let text = fs::read_to_string(dir.path().join("runs.jsonl")).expect("the lines");
+    let record: serde_json::Value = serde_json::from_str(text.trim()).expect("a JSON line");
+    assert_eq!(
+        (&record["io"], &record["errors"], &record["distribution"]),
+        (&"direct".into(), &0.into(), &"uniform".into())
+    );
+    let options = record["engine_options"].to_string();
+    assert!(options.contains(r#"["io","direct"]"#), "{options}");
+    // Where the file system reads past the page cache.
+    let rate = &record["device_random_reads_per_s"];
+    assert!(rate.is_null() || rate.as_f64().is_some_and(|rate| rate > 0.0), "{rate}");
+    let device = ["device reads/s", "x device", "device: ", "random reads/s at depth 2"];
+    let measured = if rate.is_null() { &[][..] } else { &device[..] };
+    for word in ["8.39 MB cache, io direct"].iter().chain(measured) {
+        assert!(done.text().contains(word), "no `{word}` in\n{}", done.text());
+    }
+    let refused = run("bench ycsb --engine lmdb --workload c --records 100 --io direct --dir DIR/runs", dir.path());
+    assert!(refused.status != 0 && refused.stderr.contains("--io direct"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_sweep_of_db_bench_gives_a_table_a_report_and_a_line_for_each_run() {
     let dir = tempdir().expect("a directory");
     let line = "bench db --engine lmdb,memory --benchmark fillrandom,readwhilewriting --records 300 --key-bytes 16,32 \

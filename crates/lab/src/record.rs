@@ -88,6 +88,16 @@ pub struct Record {
     pub rate: Option<f64>,
     /// The seed of the repetition.
     pub seed: u64,
+    /// How the engine was told to read files that it writes no more (`mmap`, `direct`); `null`: its own way.
+    #[serde(default)]
+    pub io: Option<String>,
+    /// The limit on the memory of the process, page cache included; `null`: none.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
+    /// What the device gave after the run: random reads of 4 KiB a second past every cache, over the files of the store, by as many
+    /// threads. Measured where `io` or `memory_bytes` is given.
+    #[serde(default)]
+    pub device_random_reads_per_s: Option<f64>,
     /// The first failed operation, where there is one.
     pub first_error: Option<String>,
     /// Operations finished over the time of the run phase.

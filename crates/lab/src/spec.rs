@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use biombo_base::io::IoMode;
 use biombo_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -123,6 +124,12 @@ pub struct RunSpec {
     /// The bound on space of engines that clean; `None`: their own.
     #[serde(default)]
     pub space_amplification: Option<f64>,
+    /// How files are read that are written no more: `mmap` or `direct`; `None`: the engine's own way.
+    #[serde(default)]
+    pub io: Option<String>,
+    /// The limit on the memory of the process, page cache included.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
     /// Makes the run reproducible.
     pub seed: u64,
     /// Which repetition, from 1.
@@ -132,6 +139,11 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
+    /// How files are read that are written no more.
+    pub fn io(&self) -> Result<Option<IoMode>> {
+        self.io.as_deref().map(|name| name.parse().map_err(Error::invalid)).transpose()
+    }
+
     /// What people call it: `a lmdb hard-8, 16 + 1000 bytes, 2 threads, repetition 1`.
     pub fn label(&self) -> String {
         format!(

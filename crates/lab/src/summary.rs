@@ -30,6 +30,10 @@ pub struct Table {
     pub compression_ratio: f64,
     /// All caches of a store together.
     pub cache_bytes: u64,
+    /// How engines were told to read files that they write no more.
+    pub io: Option<String>,
+    /// The limit on the memory of each run.
+    pub memory_bytes: Option<u64>,
     /// Operations per second asked for.
     pub rate: Option<f64>,
     /// Whether another table of the same runs differs in the lengths of keys and values alone.
@@ -70,6 +74,10 @@ pub struct Row {
     pub disk_bytes: f64,
     /// Resident memory (median).
     pub rss_bytes: f64,
+    /// Random reads of 4 KiB a second that the device gave by as many threads (median).
+    pub device_reads_per_s: Option<f64>,
+    /// Throughput by what the device gave after each run.
+    pub by_device: Option<Ratio>,
     /// Failed operations of all repetitions.
     pub errors: u64,
     /// Throughput by that of the same engine used directly, in pairs of one repetition.
@@ -80,6 +88,12 @@ impl Table {
     /// A heading for people, which no other table of the same runs has.
     pub fn heading(&self) -> String {
         if self.swept { format!("{}, {}", self.sweep_heading(), self.sizes()) } else { self.sweep_heading() }
+    }
+
+    /// Random reads of 4 KiB a second that the device gave to as many threads after these runs (median).
+    pub fn device_reads_per_s(&self) -> Option<f64> {
+        let records = self.rows.iter().flat_map(|row| &row.records);
+        Spread::of(records.filter_map(|record| record.device_random_reads_per_s)).map(|spread| spread.median)
     }
 
     /// The heading of all tables that differ in the lengths of keys and values alone.
@@ -118,6 +132,8 @@ impl Table {
             value_bytes: record.value_bytes,
             compression_ratio: record.compression_ratio,
             cache_bytes: record.cache_bytes,
+            io: record.io.clone(),
+            memory_bytes: record.memory_bytes,
             rate: record.rate,
             swept: false,
             rows: Vec::new(),
@@ -231,6 +247,10 @@ fn row(name: String, records: Vec<Record>) -> Option<Row> {
         },
         disk_bytes: median(&|r| r.disk_bytes as f64),
         rss_bytes: median(&|r| r.rss_bytes_max as f64),
+        device_reads_per_s: known(&|r| r.device_random_reads_per_s),
+        by_device: ratio(
+            &records.iter().filter_map(|r| Some((r.ops_per_s, r.device_random_reads_per_s?))).collect::<Vec<_>>(),
+        ),
         errors: records.iter().map(|r| r.errors).sum(),
         ratio: None,
         records,

@@ -9,7 +9,8 @@ use crate::units::{bytes, count, duration_ns};
 
 /// Print `tables`, one below the other. Throughput is the median of the repetitions with the slowest and the fastest;
 /// `x direct` is throughput by that of the same engine used directly, pair by pair, with its 95 % interval (from six
-/// pairs on; the extremes before that).
+/// pairs on; the extremes before that). `device reads/s` are random reads of 4 KiB that the device gave to as many threads after these
+/// runs, `x device` is throughput by that, and the last line has their median over all runs.
 pub fn print(tables: &[Table], output: &mut impl Write) -> io::Result<()> {
     for (i, table) in tables.iter().enumerate() {
         if i > 0 {
@@ -24,7 +25,7 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
     let loop_ = table.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {}/s", count(rate)));
     writeln!(
         output,
-        "{} {} ({}): {} records of {}{}, {}, {} cache, {loop_}",
+        "{} {} ({}): {} records of {}{}, {}, {} cache{}{}, {loop_}",
         table.bench_name(),
         table.sweep_heading(),
         table.distribution,
@@ -37,6 +38,8 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
         },
         table.durability,
         bytes(table.cache_bytes as f64),
+        table.memory_bytes.map_or(String::new(), |limit| format!(" in {} of memory", bytes(limit as f64))),
+        table.io.as_ref().map_or(String::new(), |io| format!(", io {io}")),
     )?;
     let ratios = table.rows.iter().any(|row| row.ratio.is_some());
     let mut header = vec!["engine", "ops/s", "min..max", "operation", "p50", "p99", "p99.9", "WAF", "disk", "memory"];
@@ -48,6 +51,9 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
     }
     if table.rows.iter().any(|row| row.errors > 0) {
         header.push("errors");
+    }
+    if table.rows.iter().any(|row| row.device_reads_per_s.is_some()) {
+        header.extend(["device reads/s", "x device"]);
     }
     let mut lines = vec![header.iter().map(|&s| s.to_owned()).collect::<Vec<_>>()];
     for row in &table.rows {
@@ -71,6 +77,9 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
         if i == 0 {
             writeln!(output, "  {}", "-".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1)))?;
         }
+    }
+    if let Some(rate) = table.device_reads_per_s() {
+        writeln!(output, "  device: {} random reads/s at depth {}", count(rate), table.threads)?;
     }
     Ok(())
 }
@@ -110,6 +119,8 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
                     "their time" => first(told(row.compaction.seconds.map(|seconds| duration_ns(seconds * 1e9)))),
                     "their p50" => first(told(row.compaction.latency_ns_p50.map(|ns| duration_ns(ns as f64)))),
                     "they wrote" => first(told(row.compaction.bytes.map(|n| bytes(n as f64)))),
+                    "device reads/s" => first(row.device_reads_per_s.map_or("-".to_owned(), count)),
+                    "x device" => first(row.by_device.as_ref().map_or(String::new(), ratio)),
                     "x direct" => first(row.ratio.as_ref().map_or(String::new(), ratio)),
                     _ => first(row.errors.to_string()),
                 })
@@ -153,6 +164,27 @@ mod tests {
             "a title, a header, a rule, and two operations of two rows:\n{text}"
         );
         assert!(!text.contains("errors") && !text.contains("compactions"));
+    }
+
+    #[test]
+    fn what_the_device_gave_stands_beside_and_below_the_runs_that_measured_it() {
+        let mut records: Vec<_> = (1..=3).map(|n| record("log", "hard", n, 8_000.0 + 500.0 * f64::from(n))).collect();
+        for record in &mut records {
+            record.io = Some("direct".into());
+            record.memory_bytes = Some(64_000_000);
+            record.device_random_reads_per_s = Some(10_000.0);
+        }
+        let mut text = Vec::new();
+        super::print(&tables(&records), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for expected in [
+            "cache in 64.0 MB of memory, io direct",
+            "device reads/s",
+            "0.90 (0.85..0.95)",
+            "\n  device: 10.0 k random reads/s at depth 2\n",
+        ] {
+            assert!(text.contains(expected), "`{expected}` is missing in\n{text}");
+        }
     }
 
     #[test]

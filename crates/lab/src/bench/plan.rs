@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use biombo_base::io::IoMode;
 use biombo_base::{Error, Result};
 use biombo_engine::{Durability, Registry};
 
@@ -44,6 +45,10 @@ pub struct Plan {
     pub cache_bytes: Option<u64>,
     /// Bytes on disk by bytes of live data that engines which clean keep to; `None`: their own default.
     pub space_amplification: Option<f64>,
+    /// How engines read files that they write no more; `None`: each its own way.
+    pub io: Option<IoMode>,
+    /// The limit on the memory of each run's process, page cache included; `None`: none.
+    pub memory_bytes: Option<u64>,
     /// Repetitions of everything, interleaved.
     pub repeat: u32,
     /// The first repetition's seed; each later one adds 1.
@@ -71,6 +76,8 @@ impl Default for Plan {
             compression_ratio: 1.0,
             cache_bytes: None,
             space_amplification: None,
+            io: None,
+            memory_bytes: None,
             repeat: 1,
             seed: 1,
             dir: None,
@@ -81,6 +88,8 @@ impl Default for Plan {
 /// The most client threads and partitions of one run.
 const THREADS_MAX: u32 = 1024;
 const PARTITIONS_MAX: u32 = biombo_store::PARTITIONS_MAX;
+/// The least memory that a run is limited to.
+const MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// The most records and operations of one run.
 const COUNT_MAX: u64 = 1_000_000_000_000;
 
@@ -138,11 +147,17 @@ impl Plan {
             self.space_amplification.is_none_or(|bound| bound.is_finite() && bound >= 1.05),
             "--space-amplification must be at least 1.05",
         )?;
+        require(
+            self.memory_bytes.is_none_or(|bytes| bytes >= MEMORY_BYTES_MIN),
+            "--memory-bytes must be at least 32MiB: the run itself needs some",
+        )?;
         if self.durability == Durability::Relaxed {
             return Err(Error::unsupported("a bench measures the durability levels sync and os"));
         }
         for engine in &self.engines {
-            let capabilities = (registry.get(engine)?.capabilities)();
+            let kind = registry.get(engine)?;
+            kind.check_io(self.io)?;
+            let capabilities = (kind.capabilities)();
             let within = |option: &str, sizes: &[u32], max: usize| match sizes.iter().max() {
                 Some(&most) if most as usize > max => {
                     Err(Error::invalid(format!("{option} {most} is more than the {max} of {engine}")))
@@ -180,6 +195,8 @@ impl Plan {
                             compression_ratio: self.compression_ratio,
                             cache_bytes: self.cache_bytes(),
                             space_amplification: self.space_amplification,
+                            io: self.io.map(|io| io.name().to_owned()),
+                            memory_bytes: self.memory_bytes,
                             seed: self.seed.wrapping_add(u64::from(repetition - 1)),
                             repetition,
                             dir: PathBuf::new(),

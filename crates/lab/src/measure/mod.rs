@@ -1,9 +1,14 @@
-//! What a run costs beside time: memory, room on disk, bytes written, and on which machine.
+//! What a run costs beside time: memory, room on disk, bytes written, and on which machine; what the device gives; and a
+//! limit on memory.
 
 pub mod device;
 pub mod disk;
 pub mod host;
+pub mod memory;
 pub mod process;
+pub mod random_reads;
 
 pub use device::Device;
 pub use host::Host;
+pub use memory::MemoryLimit;
+pub use random_reads::random_reads_per_s;

@@ -10,7 +10,7 @@ use biombo_engine::{Registry, Stats};
 
 use super::protocol::Event;
 use crate::driver::{self, Loaded, Progress, Ran, Settings, Until};
-use crate::measure::{Device, Host, disk, process};
+use crate::measure::{Device, Host, MemoryLimit, disk, process, random_reads_per_s};
 use crate::record::{Latency, Load, Moves, Record, WafBy};
 use crate::spec::RunSpec;
 use crate::workload::Values;
@@ -47,6 +47,7 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     let keys = spec.keys()?;
     let values = Values::new(spec.value_bytes, spec.compression_ratio, spec.seed);
     let device = Device::of(&spec.dir);
+    let limit = spec.memory_bytes.map(MemoryLimit::enter).transpose()?;
 
     output.phase("open", None, None)?;
     disk::settle(&spec.dir)?;
@@ -91,7 +92,13 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
         device: difference(device.as_ref().and_then(Device::written_bytes), device_before),
     };
     let disk_bytes = disk::allocated_bytes(&spec.dir)?;
-    Ok(record(spec, (kind.version)(), &loaded, ran, stats, written, disk_bytes))
+    let mut record = record(spec, (kind.version)(), &loaded, ran, stats, written, disk_bytes);
+    drop(limit);
+    if spec.io.is_some() || spec.memory_bytes.is_some() {
+        output.phase("device", None, None)?;
+        record.device_random_reads_per_s = random_reads_per_s(&spec.dir, spec.threads)?;
+    }
+    Ok(record)
 }
 
 /// Bytes written to storage in the whole run, by each counter.
@@ -162,6 +169,9 @@ fn record(
         compression_ratio: spec.compression_ratio,
         rate: spec.rate,
         seed: spec.seed,
+        io: spec.io.clone(),
+        memory_bytes: spec.memory_bytes,
+        device_random_reads_per_s: None,
         first_error: ran.first_error,
         timeline: ran.timeline,
         engine_version,

@@ -17,12 +17,15 @@ const DOCUMENTED: &str = r#"{"bench":"ycsb","workload":"a","engine":"log","parti
  "host":{"cpu":"","cores":2,"kernel":""},"version":""}"#;
 
 /// What this version adds at the top.
-const ADDED: [&str; 8] = [
+const ADDED: [&str; 11] = [
     "distribution",
     "compression_ratio",
     "rate",
     "seed",
     "first_error",
+    "io",
+    "memory_bytes",
+    "device_random_reads_per_s",
     "timeline",
     "engine_version",
     "engine_options",
@@ -68,6 +71,9 @@ pub(crate) fn record(engine: &str, partitioning: &str, repetition: u32, ops_per_
         compression_ratio: 1.0,
         rate: None,
         seed: 1,
+        io: None,
+        memory_bytes: None,
+        device_random_reads_per_s: None,
         first_error: None,
         timeline: Timeline { bucket_seconds: 0.1, operations: vec![500, 400, 100] },
         engine_version: "1.2.3".into(),

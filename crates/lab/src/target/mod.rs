@@ -65,9 +65,11 @@ pub(crate) fn open(registry: &Registry, spec: &RunSpec, keys: &Keys) -> Result<B
                 durability: spec.durability.parse()?,
                 value_bytes: Some(spec.value_bytes),
                 space_amplification: spec.space_amplification,
-                io: None,
+                io: spec.io()?,
             };
-            Ok(Box::new(EngineTarget::open(registry.get(&spec.engine)?, &options)?))
+            let kind = registry.get(&spec.engine)?;
+            kind.check_io(options.io)?;
+            Ok(Box::new(EngineTarget::open(kind, &options)?))
         }
         Partitioning::Soft | Partitioning::Hard => Ok(Box::new(StoreTarget::open(registry, spec, keys)?)),
     }

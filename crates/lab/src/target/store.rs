@@ -38,6 +38,9 @@ impl StoreTarget {
         if let Some(bound) = spec.space_amplification {
             options = options.space_amplification(bound);
         }
+        if let Some(io) = spec.io()? {
+            options = options.io_mode(io);
+        }
         options = match spec.placement {
             Placement::Hash => options.placement(biombo_store::PlacementKind::Hash),
             Placement::Range => options

@@ -68,6 +68,8 @@ fn run(workload: Workload, seconds: Option<f64>) -> RunSpec {
         compression_ratio: 1.0,
         cache_bytes: 1 << 20,
         space_amplification: None,
+        io: None,
+        memory_bytes: None,
         seed: 1,
         repetition: 1,
         dir: "d".into(),

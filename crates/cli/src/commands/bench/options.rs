@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use biombo::Durability;
+use biombo::{Durability, IoMode};
 use biombo_lab::bench::Plan;
 use biombo_lab::spec::{Partitioning, Placement};
 use biombo_lab::workload::Task;
@@ -65,6 +65,13 @@ pub(super) struct RunOptions {
     /// Bytes on disk by bytes of live data that an engine which cleans (log) keeps to [default: 1.5]
     #[arg(long, value_name = "F", value_parser = parse_amplification)]
     space_amplification: Option<f64>,
+    /// How engines read files that they write no more: mmap, direct (O_DIRECT through a cache of --cache-bytes). log knows both,
+    /// rocksdb direct, lmdb mmap [default: each its own way]
+    #[arg(long, value_name = "HOW")]
+    io: Option<IoMode>,
+    /// Limit the memory of each run, page cache included, by a control group (needs the right to make one)
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory_bytes: Option<u64>,
     /// Repetitions of everything, interleaved
     #[arg(long, value_name = "R", default_value_t = 1)]
     repeat: u32,
@@ -116,6 +123,8 @@ impl RunOptions {
             compression_ratio: self.compression_ratio.unwrap_or(defaults.compression_ratio),
             cache_bytes: self.cache_bytes,
             space_amplification: self.space_amplification,
+            io: self.io,
+            memory_bytes: self.memory_bytes,
             repeat: self.repeat,
             seed: self.seed,
             dir: self.dir,

@@ -1,0 +1,99 @@
+//! A limit on the memory of this process, page cache included: a control group of its own below the present one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use biombo_base::{Error, ErrorKind, Result};
+
+/// What the groups made here are called; the number of the process follows.
+const PREFIX: &str = "biombo-bench-";
+
+/// This process is in a group of its own. Dropped, it goes back and the group is removed.
+#[derive(Debug)]
+pub struct MemoryLimit {
+    parent: PathBuf,
+    group: PathBuf,
+}
+
+impl MemoryLimit {
+    /// Limit this process to `bytes`, everything that it touches from now on, what the kernel caches of its files included.
+    ///
+    /// `Unsupported`, saying what to do, where this process may not make such a group.
+    pub fn enter(bytes: u64) -> Result<Self> {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mut refused = "this system has no control group for memory".to_owned();
+        for (parent, limit) in candidates(&own) {
+            match make(&parent, limit, bytes) {
+                Ok(group) => return Ok(Self { parent, group }),
+                Err(e) => refused = format!("no control group can be made in {}: {e}", parent.display()),
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "--memory-bytes: {refused}; run as root, or limit the whole command: \
+                 systemd-run --scope -p MemoryMax={bytes} biombo bench .."
+            ),
+        ))
+    }
+}
+
+impl Drop for MemoryLimit {
+    fn drop(&mut self) {
+        // An empty group that stays is removed by the next run.
+        let _ = join(&self.parent);
+        let _ = fs::remove_dir(&self.group);
+    }
+}
+
+/// Where a group may be made, by the lines of /proc/self/cgroup, and what the limit is called there: version 2 first.
+fn candidates(own: &str) -> Vec<(PathBuf, &'static str)> {
+    let mut found = Vec::new();
+    for line in own.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let below = |root: &str| Path::new(root).join(path.trim_start_matches('/'));
+        if controllers.is_empty() {
+            found.insert(0, (below("/sys/fs/cgroup"), "memory.max"));
+        } else if controllers.split(',').any(|controller| controller == "memory") {
+            found.push((below("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"));
+        }
+    }
+    found
+}
+
+fn make(parent: &Path, limit: &str, bytes: u64) -> std::io::Result<PathBuf> {
+    sweep(parent);
+    let group = parent.join(format!("{PREFIX}{}", std::process::id()));
+    fs::create_dir(&group)?;
+    let made = fs::write(group.join(limit), bytes.to_string()).and_then(|()| join(&group));
+    made.inspect_err(|_| drop(fs::remove_dir(&group)))?;
+    Ok(group)
+}
+
+fn join(group: &Path) -> std::io::Result<()> {
+    fs::write(group.join("cgroup.procs"), std::process::id().to_string())
+}
+
+/// Remove what runs left that were killed; a group with a process in it cannot be removed.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_looked_for_where_this_process_is_in_either_version() {
+        let both = "4:memory:/a/b\n3:cpuset:/\n0::/c\n";
+        let found = candidates(both);
+        assert_eq!(found[0], (PathBuf::from("/sys/fs/cgroup/c"), "memory.max"));
+        assert_eq!(found[1], (PathBuf::from("/sys/fs/cgroup/memory/a/b"), "memory.limit_in_bytes"));
+        assert!(candidates("").is_empty() && candidates("nonsense").is_empty());
+    }
+}
