@@ -4,6 +4,7 @@
 //! - [`Op`], [`Batch`], [`Durability`], [`Value`]: what goes in and out;
 //! - [`Capabilities`]: what an engine declares; the rest must answer `Unsupported`;
 //! - [`EngineKind`], [`Registry`]: engines by name, so that nothing above knows a concrete one;
+//! - [`combine`]: where concurrent writers meet to share a run and its sync;
 //! - [`memory`]: the ordered map in memory, the model's own engine;
 //! - `conformance` (feature `conformance`): the suite that any implementation runs as its tests.
 
@@ -11,6 +12,7 @@
 
 pub mod batch;
 pub mod capabilities;
+pub mod combine;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod contract;

@@ -29,10 +29,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use biombo_base::io::Io;
+use biombo_engine::combine::Combiner;
 use biombo_engine::{Batch, Durability, Engine, Error, ErrorKind, Op, Result};
 use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions};
 
-use crate::combine::Combiner;
 use crate::deferred::Deferred;
 use crate::keyspace::{self, MARK};
 use crate::lane::{Instance, Lane};

@@ -22,9 +22,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use biombo_engine::combine::Combiner;
 use biombo_engine::{Durability, Engine, Op, Result, Value};
 
-use crate::combine::Combiner;
 use crate::deferred::Deferred;
 use crate::poison::Poison;
 use crate::shared_sync::SharedSync;

@@ -5,7 +5,7 @@
 //! | [`Options`], `open`, `manifest`, `owner` | creating and opening a directory, and who owns it |
 //! | [`Placement`], `bounds`, `present` | which partition owns a key; the placement of this moment |
 //! | [`Store`] | what a user holds: reads on the calling thread, writes through `lane` |
-//! | `lane`, `combine`, `shared_sync` | the executor `direct`: one logical writer for each partition, group commit |
+//! | `lane`, `shared_sync` | the executor `direct`: one logical writer for each partition, group commit |
 //! | `intent` | atomic batches across partitions, through any crash |
 //! | [`Scan`], [`Snapshot`], `merge`, `chain` | one ordered view, one point in history |
 //! | [`Update`], `stripes` | read-modify-write |
@@ -21,7 +21,6 @@ mod as_engine;
 mod backup;
 mod bounds;
 mod chain;
-mod combine;
 mod copy;
 mod deferred;
 mod intent;

@@ -25,6 +25,7 @@ use biombo_base::io::Io;
 use biombo_base::published::Guard;
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::Capabilities;
+use biombo_engine::combine::Combiner;
 use biombo_journal::{Found, Kept, Log, LogReader, Position, Preparer, SegmentNumber};
 
 use crate::accounts::Accounts;
@@ -46,6 +47,8 @@ pub struct LogEngine {
     pub(crate) core: Arc<Core>,
     pub(crate) _flushing: Option<Flushing>,
     pub(crate) me: Weak<LogEngine>,
+    /// Where those meet who wait for a sync: they share a write.
+    pub(crate) combiner: Combiner,
     pub(crate) io: Arc<dyn Io>,
     pub(crate) capabilities: Capabilities,
     pub(crate) options: Vec<(String, String)>,

@@ -8,6 +8,7 @@ use biombo_base::clock::monotonic_ns;
 use biombo_base::io::{Io, IoMode, RealIo, raise_open_files_limit};
 use biombo_base::{Error, Result};
 use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use biombo_engine::combine::Combiner;
 use biombo_engine::{
     Capabilities, Cursor, Damage, Durability, Engine, EngineKind, IndexFigures, Op, OpenOptions, Snapshot, Stats, Value,
 };
@@ -161,6 +162,7 @@ pub fn open_with(
         core,
         _flushing: flushing.map(|thread| Flushing(Some(thread))),
         me: me.clone(),
+        combiner: Combiner::default(),
         io,
         capabilities: capabilities(),
         opened: (used, (monotonic_ns() - begun_ns) as f64 / 1e9),
@@ -209,7 +211,10 @@ impl Engine for LogEngine {
         for op in ops {
             self.capabilities.check(op)?;
         }
-        self.write(ops, durability)
+        match durability {
+            Durability::Sync => self.combiner.commit(ops, durability, |ops, durability| self.write(ops, durability)),
+            _ => self.write(ops, durability),
+        }
     }
 
     fn sync(&self) -> Result<()> {

@@ -3,7 +3,8 @@
 //! 1. All operations of a call are one frame of the log: it survives whole or not at all.
 //! 2. A version that a live snapshot needs is kept before the index forgets it.
 //! 3. The index is changed after the append returned, so after the records are as durable as asked.
-//! 4. Where damage keeps the index from following the log, nothing is written any more (`is_broken`).
+//! 4. Callers who wait for a sync at the same time share one frame and its write ([`Combiner`](biombo_engine::combine::Combiner)).
+//! 5. Where damage keeps the index from following the log, nothing is written any more (`is_broken`).
 
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;

@@ -4,26 +4,59 @@
 //! takes it and runs its own operations at once, without a copy. A caller that finds it taken adds its operations to the group
 //! that gathers; when the role comes free, one of that group's callers takes it and runs the whole group.
 //!
+//! Callers who write in turns would never share a run: each comes back while the other's is under way. So who has the role
+//! *lingers* a moment for those who were here a moment ago ([`Crowd`]), as long as that is seen to pay.
+//!
 //! Invariants:
 //!
 //! 1. At most one thread holds the role.
 //! 2. Operations of one caller stay together and in order; a group runs in the order in which its members joined.
 //! 3. Every member of a group gets the result of the run that carried its operations.
-//! 4. While a group runs, the next gathers: nobody waits for more than the run under way and the one of its own group.
+//! 4. While a group runs, the next gathers: nobody waits for more than the run under way, the one of its own group, and what is
+//!    lingered before that.
+//! 5. Who waits sleeps until it is unparked: by the end of its group's run, or when the role is free and it is the one to look
+//!    after it. A newcomer may be quicker: then the one that woke up is a member of what that one runs, or is woken again by it.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
 
-use biombo_engine::{Batch, Durability, Error, ErrorKind, Op, Result};
+use biombo_base::clock::monotonic_ns;
+
+use crate::{Batch, Durability, Error, ErrorKind, Op, Result};
 
 /// Operations larger than this together run alone, uncopied.
 const JOIN_BYTES_MAX: u64 = 1 << 20;
 /// A group that holds this much takes no more members: a commit must not grow without bound.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
+/// Runs that are shorter than this are not lingered for, in nanoseconds.
+const LINGER_RUN_NS_MIN: u64 = 20_000;
+/// The longest that is lingered, in nanoseconds, and as a part of what a run takes.
+const LINGER_NS_MAX: u64 = 100_000;
+const LINGER_SHARE: u64 = 4;
+/// After how many vain attempts in sequence the pauses between attempts grow no more: 2 to the power of this many runs.
+const VAIN_MAX: u32 = 8;
+
 /// A point where concurrent writers meet.
+///
+/// ```
+/// use biombo_engine::combine::Combiner;
+/// use biombo_engine::{Durability, Op};
+///
+/// let combiner = Combiner::default();
+/// let put = Op::Put { key: b"k", value: b"v" };
+/// combiner.commit(&[put], Durability::Sync, |ops, _| {
+///     assert_eq!(ops, [put], "alone; with others at the same time, theirs too");
+///     Ok(())
+/// })?;
+/// # Ok::<(), biombo_engine::Error>(())
+/// ```
 #[derive(Default)]
-pub(crate) struct Combiner {
+pub struct Combiner {
     state: Mutex<State>,
+    /// Members of the group that gathers, for who lingers.
+    gathered: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -31,23 +64,23 @@ struct State {
     busy: bool,
     gathering: Gathering,
     /// Callers who wait for the role itself: with large operations, or because the gathering group was full.
-    alone: usize,
+    alone: Vec<Thread>,
     spare: Batch,
+    crowd: Crowd,
 }
 
 #[derive(Default)]
 struct Gathering {
     group: Arc<Group>,
     batch: Batch,
-    members: usize,
+    members: Vec<Thread>,
     durability: Option<Durability>,
 }
 
 #[derive(Default)]
 struct Group {
     /// Set once, by the thread that ran the group.
-    done: Mutex<Option<Outcome>>,
-    wake: Condvar,
+    done: OnceLock<Outcome>,
 }
 
 #[derive(Clone)]
@@ -77,20 +110,66 @@ impl Outcome {
     }
 }
 
+/// How many write here at the same time, and whether lingering for them pays.
+#[derive(Default)]
+struct Crowd {
+    /// Members of the last run, and those who had gathered when it ended.
+    present: usize,
+    /// What a run takes, in nanoseconds, averaged.
+    run_ns: u64,
+    /// Vain attempts in sequence.
+    vain: u32,
+    /// Runs to go before the next attempt.
+    pause: u32,
+}
+
+impl Crowd {
+    /// A run of `members` took `ns`, and `gathered` came meanwhile.
+    fn ran(&mut self, members: usize, gathered: usize, ns: u64) {
+        self.present = members + gathered;
+        // A disk that stalls says nothing of the next run.
+        let ns = if self.run_ns == 0 { ns } else { ns.min(4 * self.run_ns) };
+        self.run_ns = (7 * self.run_ns + ns) / 8;
+    }
+
+    /// How long to linger with `members` in the group, in nanoseconds; 0: not at all.
+    fn linger_ns(&mut self, members: usize) -> u64 {
+        if self.present <= members || self.run_ns < LINGER_RUN_NS_MIN {
+            return 0;
+        }
+        if self.pause > 0 {
+            self.pause -= 1;
+            return 0;
+        }
+        (self.run_ns / LINGER_SHARE).min(LINGER_NS_MAX)
+    }
+
+    /// Lingering for `ns` brought the group from `before` members to `after`: it has paid if that is the larger growth.
+    fn lingered(&mut self, before: usize, after: usize, ns: u64) {
+        if after as u64 * self.run_ns >= before as u64 * (self.run_ns + ns) && after > before {
+            self.vain = 0;
+        } else {
+            self.vain = (self.vain + 1).min(VAIN_MAX);
+            self.pause = 1 << self.vain;
+        }
+    }
+}
+
 impl Combiner {
     /// Run `ops` through `run`, alone or in a group; returns the result of the run that carried them. `run` is called by one
     /// thread at a time. Operations must have been checked: one that `run` refuses fails its whole group.
-    pub(crate) fn commit(
+    pub fn commit(
         &self,
         ops: &[Op<'_>],
         durability: Durability,
         run: impl Fn(&[Op<'_>], Durability) -> Result<()>,
     ) -> Result<()> {
         let mut state = self.lock();
-        if !state.busy && state.gathering.members == 0 {
+        let is_free = !state.busy && state.gathering.members.is_empty();
+        if is_free && state.crowd.present <= 1 {
             state.busy = true;
             drop(state);
-            let role = Role { combiner: self, group: None };
+            let role = Role::new(self);
             let result = run(ops, durability);
             drop(role);
             return result;
@@ -102,31 +181,47 @@ impl Combiner {
         for op in ops {
             state.gathering.batch.push(*op);
         }
-        state.gathering.members += 1;
+        state.gathering.members.push(std::thread::current());
+        self.gathered.store(state.gathering.members.len(), Ordering::Relaxed);
         state.gathering.durability = state.gathering.durability.max(Some(durability));
         let mine = Arc::clone(&state.gathering.group);
         loop {
-            if let Some(outcome) = mine.outcome() {
-                return outcome.into_result();
-            }
             if !state.busy && Arc::ptr_eq(&state.gathering.group, &mine) {
                 return self.lead(state, &mine, &run);
             }
-            state = mine.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            drop(state);
+            std::thread::park();
+            if let Some(outcome) = mine.done.get() {
+                return outcome.clone().into_result();
+            }
+            state = self.lock();
         }
     }
 
-    fn lead(
-        &self,
-        mut state: MutexGuard<'_, State>,
+    fn lead<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
         mine: &Arc<Group>,
         run: &impl Fn(&[Op<'_>], Durability) -> Result<()>,
     ) -> Result<()> {
         state.busy = true;
+        let members = state.gathering.members.len();
+        let linger_ns = state.crowd.linger_ns(members);
+        if linger_ns > 0 {
+            let expected = state.crowd.present;
+            drop(state);
+            let waited_ns = self.linger(expected, linger_ns);
+            state = self.lock();
+            let after = state.gathering.members.len();
+            state.crowd.lingered(members, after, waited_ns);
+        }
         let next = Gathering { batch: std::mem::take(&mut state.spare), ..Gathering::default() };
         let mut gathered = std::mem::replace(&mut state.gathering, next);
+        self.gathered.store(0, Ordering::Relaxed);
         drop(state);
-        let mut role = Role { combiner: self, group: Some((Arc::clone(mine), Outcome::panicked())) };
+        let mut role = Role::new(self);
+        role.group = Some((Arc::clone(mine), Outcome::panicked()));
+        role.members = gathered.members;
         let result = run(&gathered.batch.to_ops(), gathered.durability.unwrap_or_default());
         gathered.batch.clear();
         if gathered.batch.capacity() <= GROUP_BYTES_MAX {
@@ -137,24 +232,36 @@ impl Combiner {
         result
     }
 
-    fn commit_alone(
-        &self,
-        mut state: MutexGuard<'_, State>,
+    /// Let others run until so many have gathered, for so long at most; returns how long that was, in nanoseconds.
+    fn linger(&self, members: usize, ns: u64) -> u64 {
+        let begun_ns = monotonic_ns();
+        loop {
+            let waited_ns = monotonic_ns() - begun_ns;
+            if waited_ns >= ns || self.gathered.load(Ordering::Relaxed) >= members {
+                return waited_ns;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn commit_alone<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
         ops: &[Op<'_>],
         durability: Durability,
         run: &impl Fn(&[Op<'_>], Durability) -> Result<()>,
     ) -> Result<()> {
-        state.alone += 1;
-        let role = loop {
-            if !state.busy {
-                state.busy = true;
-                state.alone -= 1;
-                drop(state);
-                break Role { combiner: self, group: None };
-            }
-            let group = Arc::clone(&state.gathering.group);
-            state = group.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
-        };
+        while state.busy {
+            state.alone.push(std::thread::current());
+            drop(state);
+            std::thread::park();
+            state = self.lock();
+            let me = std::thread::current().id();
+            state.alone.retain(|thread| thread.id() != me);
+        }
+        state.busy = true;
+        drop(state);
+        let role = Role::new(self);
         let result = run(ops, durability);
         drop(role);
         result
@@ -165,34 +272,40 @@ impl Combiner {
     }
 }
 
-impl Group {
-    /// Read and written under the combiner's mutex only, so that no wake-up between a look and a wait is lost.
-    fn outcome(&self) -> Option<Outcome> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
 /// The held role. Dropping it, also while unwinding, tells the group its outcome, frees the role and wakes somebody who
-/// waits for it, all under one lock.
+/// waits for it.
 struct Role<'a> {
     combiner: &'a Combiner,
+    begun_ns: u64,
     group: Option<(Arc<Group>, Outcome)>,
+    /// Of the group; none: one who runs alone.
+    members: Vec<Thread>,
+}
+
+impl<'a> Role<'a> {
+    fn new(combiner: &'a Combiner) -> Self {
+        Self { combiner, begun_ns: monotonic_ns(), group: None, members: Vec::new() }
+    }
 }
 
 impl Drop for Role<'_> {
     fn drop(&mut self) {
+        if let Some((group, outcome)) = self.group.take() {
+            // Nobody else sets it.
+            let _ = group.done.set(outcome);
+        }
+        let ns = monotonic_ns() - self.begun_ns;
         let mut state = self.combiner.lock();
         state.busy = false;
-        if let Some((group, outcome)) = self.group.take() {
-            *group.done.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-            group.wake.notify_all();
-        }
-        if state.alone > 0 {
-            // Both kinds of waiters sleep on the gathering group's condition: whoever gets the mutex first takes the role.
-            state.gathering.group.wake.notify_all();
-        } else if state.gathering.members > 0 {
-            state.gathering.group.wake.notify_one();
-        }
+        let gathered = state.gathering.members.len();
+        state.crowd.ran(self.members.len().max(1), gathered, ns);
+        // Both kinds wait for the role: whoever gets the mutex first takes it.
+        let next = [state.alone.first().cloned(), state.gathering.members.first().cloned()];
+        drop(state);
+        // The next run first: it takes longest.
+        next.into_iter().flatten().for_each(|thread| thread.unpark());
+        let me = std::thread::current().id();
+        self.members.iter().filter(|thread| thread.id() != me).for_each(Thread::unpark);
     }
 }
 
@@ -241,6 +354,36 @@ mod tests {
             assert_eq!(of_thread, (0..EACH).collect::<Vec<_>>());
         }
         assert!(runs.load(Ordering::SeqCst) < seen.len() as u64, "writers that wait share a run");
+    }
+
+    #[test]
+    fn it_is_lingered_for_who_was_here_a_moment_ago_while_that_pays() {
+        let mut crowd = Crowd::default();
+        let us = 1000;
+        crowd.ran(1, 0, 5 * us);
+        crowd.ran(1, 1, 5 * us);
+        assert_eq!(crowd.linger_ns(1), 0, "runs are too short");
+        (0..100).for_each(|_| crowd.ran(1, 0, 80 * us));
+        assert_eq!(crowd.linger_ns(1), 0, "nobody else was here");
+        crowd.ran(1, 1, 80 * us);
+        assert_eq!(crowd.linger_ns(2), 0, "all are here");
+        let linger_ns = crowd.linger_ns(1);
+        assert!((15 * us..=20 * us).contains(&linger_ns), "{linger_ns}");
+        crowd.lingered(1, 2, linger_ns);
+        assert_eq!(crowd.linger_ns(1), linger_ns, "it has paid");
+        // From 20 to 21 at a quarter of a run more: no.
+        let mut attempts = 0;
+        for _ in 0..4096 {
+            crowd.ran(20, 20, 80 * us);
+            if crowd.linger_ns(20) > 0 {
+                crowd.lingered(20, 21, linger_ns);
+                attempts += 1;
+            }
+        }
+        assert!((9..30).contains(&attempts), "{attempts} in vain");
+        crowd.ran(1, 1, 1_000_000 * us);
+        assert!((0..=256).any(|_| crowd.linger_ns(1) > 0), "never given up");
+        assert!(crowd.run_ns < 120 * us, "a stall counts as a slow run: {}", crowd.run_ns);
     }
 
     #[test]
