@@ -1,6 +1,7 @@
 //! A limit on the memory of this process, page cache included: a control group of its own below the present one.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use biombo_base::{Error, ErrorKind, Result};
@@ -66,13 +67,18 @@ fn make(parent: &Path, limit: &str, bytes: u64) -> std::io::Result<PathBuf> {
     sweep(parent);
     let group = parent.join(format!("{PREFIX}{}", std::process::id()));
     fs::create_dir(&group)?;
-    let made = fs::write(group.join(limit), bytes.to_string()).and_then(|()| join(&group));
+    let made = tell(&group.join(limit), &bytes.to_string()).and_then(|()| join(&group));
     made.inspect_err(|_| drop(fs::remove_dir(&group)))?;
     Ok(group)
 }
 
 fn join(group: &Path) -> std::io::Result<()> {
-    fs::write(group.join("cgroup.procs"), std::process::id().to_string())
+    tell(&group.join("cgroup.procs"), &std::process::id().to_string())
+}
+
+/// Write to a file of the kernel's. Where there is none this is no group, and none is made up.
+fn tell(file: &Path, text: &str) -> std::io::Result<()> {
+    fs::OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
 }
 
 /// Remove what runs left that were killed; a group with a process in it cannot be removed.
@@ -87,6 +93,14 @@ fn sweep(parent: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_that_is_no_group_is_refused_and_left_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let refused = make(dir.path(), "memory.max", 1 << 30).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::NotFound);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
 
     #[test]
     fn groups_are_looked_for_where_this_process_is_in_either_version() {
