@@ -30,13 +30,26 @@ use crate::recovery::{Found, Listing, recover};
 use crate::sealing::{Readers, Sealing};
 use crate::supply::Made;
 use crate::table::{Data, Footer, LogReader, Segment, Shared, Table};
-use crate::{Durability, LogOptions, LogStats, Lsn, Mode, Position, Replay, SegmentInfo, SegmentNumber};
+use crate::{Durability, LogOptions, LogStats, Lsn, Mode, Position, Replay, SegmentInfo, SegmentNumber, Wants};
 
 /// A record as slices that are stored one behind the other.
 pub type Parts<'a> = &'a [&'a [u8]];
 
 /// Gives the footer of a segment that is sealed: what it puts into the buffer, which is empty.
 pub type Footers = Box<dyn FnMut(&SegmentInfo, &mut Vec<u8>) + Send>;
+
+/// Takes up nothing.
+struct Unread;
+
+impl Replay for Unread {
+    fn wants(&mut self, _: &SegmentInfo) -> Result<Wants> {
+        Ok(Wants::Nothing)
+    }
+
+    fn record(&mut self, _: Position, _: Lsn, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+}
 
 /// The writer of a log in a directory of its own. See the crate for an example.
 pub struct Log {
@@ -137,6 +150,15 @@ impl Log {
         let listing = Listing::read(io, dir)?;
         let loaded = Loaded::read(io, dir)?;
         Ok(recover(io, dir, &listing, loaded.as_ref(), replay)?.next_lsn)
+    }
+
+    /// What the next record's lsn would be, and the segments that an opening would find, without opening it, as [`read`](Self::read).
+    pub fn survey(io: &dyn Io, dir: &Path) -> Result<(Lsn, Vec<SegmentInfo>)> {
+        let listing = Listing::read(io, dir)?;
+        let loaded = Loaded::read(io, dir)?;
+        let recovered = recover(io, dir, &listing, loaded.as_ref(), &mut Unread)?;
+        let infos = recovered.segments.iter().map(|found| found.info(true, recovered.durable_lsn)).collect();
+        Ok((recovered.next_lsn, infos))
     }
 
     /// Give each segment of the log a footer when it is sealed, for whatever reason.

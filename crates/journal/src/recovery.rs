@@ -145,6 +145,9 @@ pub(crate) fn recover(
         if entry.seal.is_none() && !later.is_empty() && !is_followed {
             return Err(reader.damage(0, "the manifest does not say where this segment ends, and names later ones"));
         }
+        if entry.seal.is_some_and(|seal| seal.end_lsn < base_lsn) {
+            return Err(reader.damage(32, "the manifest says that this segment ends before it begins"));
+        }
         if entry.seal.is_some_and(|seal| seal.data_bytes > reader.file_bytes && seal.end_lsn <= durable_lsn) {
             return Err(reader.damage(reader.file_bytes, "a segment is shorter than its records"));
         }
@@ -238,7 +241,9 @@ impl Recovery<'_> {
 
     fn cold(&mut self, number: SegmentNumber, entry: &Entry) -> Result<Found> {
         let mut reader = self.open(number)?;
-        let Some(seal) = entry.seal.filter(|_| reader.header.kind == SegmentKind::Cold) else {
+        let SegmentHeader { kind, base_lsn, .. } = reader.header;
+        let is_cold = kind == SegmentKind::Cold && base_lsn == Lsn::FIRST && entry.base_lsn == Lsn::FIRST;
+        let Some(seal) = entry.seal.filter(|seal| is_cold && seal.end_lsn >= Lsn::FIRST) else {
             return Err(reader.damage(12, "the header of a segment and the manifest differ"));
         };
         if seal.data_bytes > reader.file_bytes {

@@ -12,6 +12,7 @@
 //! opening removes exactly what `CREATING` names and starts over; after the rename the store is whole, because everything else
 //! was synced before.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use biombo_base::io::{Io, OpenMode};
@@ -74,6 +75,10 @@ impl Manifest {
         })?;
         if manifest.partitions == 0 || manifest.partitions > PARTITIONS_MAX || manifest.engine_dirs.is_empty() {
             return Err(damaged(0, "the manifest's number of partitions is out of range"));
+        }
+        let dirs: HashSet<PathBuf> = manifest.engine_dirs.iter().map(|dir| Path::new(".").join(dir)).collect();
+        if dirs.len() < manifest.engine_dirs.len() {
+            return Err(damaged(0, "the manifest gives one directory to two partitions"));
         }
         Ok(manifest)
     }

@@ -137,8 +137,9 @@ impl GroupCursor {
             }
         }
         // The segment is held: its table entry may be gone, its bytes are not.
-        match self.segment(*position) {
-            Some(segment) if segment.verified(position.offset()).is_some() => {
+        let record = self.segment(*position).and_then(|segment| segment.verified(position.offset()));
+        match record.and_then(Record::parse) {
+            Some(record) if record.kind.has_value() => {
                 self.at = Some(at);
                 Ok(())
             }

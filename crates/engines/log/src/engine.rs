@@ -194,10 +194,12 @@ impl Core {
         peek(&self.reader, guard, at)
     }
 
-    /// The record at `at`, verified.
+    /// The record at `at`, verified, which is one that has a value: whatever else stands where the index leads is damage of the
+    /// index.
     #[inline]
     pub(crate) fn read<'g>(&self, guard: &'g Guard, at: Position) -> Result<Stored<'g>> {
-        read(&self.reader, guard, at)
+        let stored = read(&self.reader, guard, at)?;
+        if stored.record().kind.has_value() { Ok(stored) } else { Err(foreign(at)) }
     }
 }
 

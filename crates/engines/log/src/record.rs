@@ -53,6 +53,12 @@ impl Kind {
         })
     }
 
+    /// Whether it gives a key a value: what the index and versions lead to.
+    #[inline]
+    pub fn has_value(self) -> bool {
+        matches!(self, Self::Put | Self::Superseded)
+    }
+
     /// Whether it deletes.
     #[inline]
     pub fn is_tombstone(self) -> bool {

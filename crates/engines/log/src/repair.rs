@@ -16,7 +16,7 @@ use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::{Loss, Repaired};
 use biombo_journal::{Log, Position, Salvage};
 
-use crate::checkpoint::{self, remove_all};
+use crate::checkpoint::{self, Checkpoint, remove_all};
 use crate::engine::LogEngine;
 use crate::keys::KeyList;
 use crate::open::LOG_DIR;
@@ -58,6 +58,13 @@ impl Salvage for Telling<'_> {
     }
 }
 
+/// Check checkpoint `number` as verification does: by itself, and whether it fits the log.
+fn check_checkpoint(io: &dyn Io, dir: &Path, log_dir: &Path, number: u64) -> Result<()> {
+    let checkpoint = Checkpoint::read(io, dir, number)?;
+    let (next_lsn, segments) = Log::survey(io, log_dir)?;
+    checkpoint.fit(next_lsn, &segments).map(|_| ())
+}
+
 impl LogEngine {
     /// Make the damaged instance in `dir`, which nobody has open, one that opens and verifies clean, with everything in it that
     /// is sound; `tell` hears of each damage. One without damage is not changed.
@@ -74,12 +81,13 @@ impl LogEngine {
         let done = Log::repair(io, &log_dir, &mut Telling { io: &**io, dir, tell })?;
         let mut losses = done.losses;
         if let Some(number) = checkpoint::newest(&**io, dir)?
-            && let Err(error) = checkpoint::check(&**io, dir, number)
+            && let Err(error) = check_checkpoint(&**io, dir, &log_dir, number)
         {
             if error.kind() != ErrorKind::Corruption {
                 return Err(error);
             }
-            // Nothing is lost with it: opening takes up the log.
+            // Nothing is lost with it: opening takes up the log. One that knows records that are gone tells of their loss, where
+            // nothing in the log says that they were durable.
             let (file, offset) = error.place().map_or((dir, 0), |place| place);
             tell(Loss { file: file.to_owned(), offset, bytes: 0, what: error.message().to_owned(), key: None });
             losses += 1;

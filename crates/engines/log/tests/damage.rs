@@ -120,6 +120,38 @@ fn a_bit_that_flips_at_rest_is_refused_on_opening_or_reported_or_says_nothing() 
     assert!(refused > PLACES * 8 / 10 && repaired > 500, "{refused} refused, {silent:?}");
 }
 
+/// A damaged end of the log looks as if it had never been durable, and only the checkpoint knows better.
+#[test]
+fn repair_tells_of_records_that_only_a_checkpoint_knows_and_drops_it() {
+    let sim = disk(1);
+    let engine = open(&sim, &options()).expect("open");
+    for number in 0..4u8 {
+        engine.apply(&[Op::Put { key: &[b'a' + number], value: &[number; 50] }], Durability::Os).expect("apply");
+    }
+    engine.save_index().expect("a checkpoint");
+    let places = stored(&sim);
+    // The power goes, so that no last frame says what was durable.
+    let image = sim.crash(sim.event_count(), Crash::Nothing);
+    drop(engine);
+    let damaged = &places[2];
+    image.flip_bit(&damaged.file, damaged.bytes.start + 30, 1).expect("within the file");
+    let opened = open(&image, &options()).expect("it ends there");
+    let mut damages = Vec::new();
+    opened.verify(&mut |damage| damages.push(damage)).expect("verify");
+    assert!(damages.iter().any(|damage| damage.what.contains("covers records to 5")), "{damages:?}");
+    drop(opened);
+    let io: Arc<dyn Io> = Arc::new(image.clone());
+    let mut losses = Vec::new();
+    let home = Path::new(LOG_DIR).parent().expect("the instance");
+    let done = LogEngine::repair(&io, home, &mut |loss| losses.push(loss)).expect("repair");
+    assert!(done.losses == 1 && losses[0].what.contains("covers records to 5"), "{losses:?}");
+    let engine = open(&image, &options()).expect("repaired");
+    assert_eq!(contents(&engine).len(), 2, "what is before the damage");
+    assert_eq!(engine.verify(&mut |damage| panic!("{damage:?}")).expect("verify"), 2);
+    drop(engine);
+    assert_eq!(LogEngine::repair(&io, home, &mut |loss| panic!("{loss:?}")).expect("repair").losses, 0);
+}
+
 /// How many keys cannot be read; the others are as they should be.
 fn damaged_keys(engine: &Arc<LogEngine>, model: &Model, what: &str) -> u64 {
     let mut damaged = 0;

@@ -122,7 +122,7 @@ fn open(io: &SimIo, wants: Wants) -> Result<(Seen, Lsn)> {
         assert_eq!(found.as_deref(), Some(&record[..]), "what was taken up at {at} can be read");
     }
     for info in log.segments() {
-        assert!(info.base_lsn <= info.end_lsn);
+        assert!(info.base_lsn <= info.end_lsn, "{info:?}");
         if let Err(error) = reader.footer(info.number) {
             blames_the_bytes(&error, "read a footer");
         }

@@ -10,7 +10,7 @@ use biombo_base::checksum::crc32c;
 use biombo_base::coding::{get_u32, get_u64, put_u32, put_u64};
 use biombo_base::io::{BLOCK_BYTES, File, Io, OpenMode};
 use biombo_base::{Error, ErrorKind, Result};
-use biombo_journal::{Log, Lsn, SegmentInfo, SegmentKind, SegmentNumber};
+use biombo_journal::{Lsn, SegmentInfo, SegmentKind, SegmentNumber};
 
 use crate::accounts::{Accounts, Content};
 use crate::index::{CHUNK_BYTES, Header, Index, Loader};
@@ -229,14 +229,15 @@ impl Checkpoint {
         self.segments.contains_key(&info.number) && (info.kind == SegmentKind::Cold || info.end_lsn <= self.lsn)
     }
 
-    /// The segments that it lists and `log` no longer has. `Corruption` when it is of another log or of another time.
-    pub fn fit(&self, log: &Log) -> Result<BTreeSet<SegmentNumber>> {
+    /// The segments that it lists and a log, which ends at `next_lsn` and has `segments`, no longer has. `Corruption` when it is of
+    /// another log or of another time.
+    pub fn fit(&self, next_lsn: Lsn, segments: &[SegmentInfo]) -> Result<BTreeSet<SegmentNumber>> {
         let misfit = |what: String| Error::corruption(&self.path, 0, what);
-        if log.next_lsn() < self.lsn {
-            return Err(misfit(format!("it covers records to {}, and the log ends at {}", self.lsn, log.next_lsn())));
+        if next_lsn < self.lsn {
+            return Err(misfit(format!("it covers records to {}, and the log ends at {next_lsn}", self.lsn)));
         }
         let mut gone: BTreeSet<_> = self.segments.keys().copied().collect();
-        for info in log.segments() {
+        for info in segments {
             let Some(listed) = self.segments.get(&info.number) else {
                 if info.kind == SegmentKind::Hot && info.base_lsn < self.lsn && info.end_lsn > info.base_lsn {
                     return Err(misfit(format!(

@@ -95,7 +95,7 @@ fn from_checkpoint(
     reader: &LogReader,
     gather: &mut Gather<'_>,
 ) -> Result<(Recovered, usize)> {
-    let gone = checkpoint.fit(log)?;
+    let gone = checkpoint.fit(log.next_lsn(), &log.segments())?;
     let taken = gather.finish();
     let mut recovered = Recovered::over(checkpoint, &gone);
     if !gone.is_empty() {
