@@ -137,15 +137,15 @@ impl GroupCursor {
             }
         }
         // The segment is held: its table entry may be gone, its bytes are not.
-        let record = self.segment(*position).and_then(|segment| segment.verified(position.offset()));
-        match record.and_then(Record::parse) {
-            Some(record) if record.kind.has_value() => {
+        let has_value = |bytes: &[u8]| Record::parse(bytes).is_some_and(|record| record.kind.has_value());
+        match self.segment(*position) {
+            Some(segment) if segment.verified(position.offset()).is_some_and(has_value) => {
                 self.at = Some(at);
                 Ok(())
             }
             Some(segment) if segment.is_direct() => {
                 let alone = self.view.engine.reader.read_of(segment, position.offset())?;
-                if Record::parse(&alone).is_none() {
+                if !has_value(&alone) {
                     return Err(foreign(*position));
                 }
                 (self.alone, self.at) = (Some(alone), Some(at));
