@@ -10,16 +10,13 @@ use std::sync::Arc;
 use biombo_base::io::{AlignedBuf, BLOCK_BYTES, File, Mapping, MappingWriter};
 use biombo_base::{Error, Result};
 
+use crate::ahead::Ahead;
 use crate::failure::unknown;
 use crate::format::{FLAG_LAST_OF_WRITE, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::frame::{Batch, encode_frame};
-use crate::prepare::Ahead;
 use crate::supply::Made;
 use crate::table::{Data, Footer, Segment};
 use crate::{Lsn, Mode, Position};
-
-/// Pages made present ahead of the end of a mapped segment, at once, where nobody else sees to that.
-const POPULATE_BYTES: u64 = 1 << 20;
 
 /// How far a fresh direct segment is filled with zeros ahead of small writes, in bytes. The first write to room that was only
 /// reserved makes the file system note durably that it is in use, which costs as much as the write; so that is done for many
@@ -42,8 +39,7 @@ pub(crate) struct Active {
     sink: Sink,
     /// Where the next write goes.
     offset: u64,
-    populated: u64,
-    /// Who makes pages present ahead, if not the writer.
+    /// The room ahead (mapped only).
     pub ahead: Option<Arc<Ahead>>,
     /// To here the file is in use (direct only).
     filled: u64,
@@ -75,7 +71,7 @@ impl Active {
             Arc::new(Segment { number, kind, mode, seed, data: Data::Mapped(data), footer: Footer::At(None) })
         });
         let filled = if is_recycled { header.capacity_bytes } else { start };
-        Ok((Self { header, file, seed, sink, offset: start, populated: start, ahead, filled }, segment))
+        Ok((Self { header, file, seed, sink, offset: start, ahead, filled }, segment))
     }
 
     /// Where the next write goes.
@@ -105,9 +101,9 @@ impl Active {
         let bytes = batches.iter().map(Batch::frame_bytes).sum();
         let padded = self.padded(bytes);
         match self.header.mode {
-            Mode::Mapped if self.ahead.is_none() => self.populate(padded as u64),
+            Mode::Mapped => self.reach(padded as u64),
             Mode::Direct => self.fill(padded as u64)?,
-            Mode::Mapped | Mode::Buffered => {}
+            Mode::Buffered => {}
         }
         let Self { header, file, seed, sink, offset, .. } = self;
         let into = match sink {
@@ -164,20 +160,35 @@ impl Active {
     }
 
     #[inline]
-    fn populate(&mut self, bytes: u64) {
-        let end = self.offset + bytes;
-        if end > self.populated
-            && let Sink::Memory(writer) = &self.sink
-        {
-            let more = (end - self.populated).max(POPULATE_BYTES);
-            // Only time is at stake: what is not present is faulted in.
-            let _ = writer.mapping().populate(self.populated, more);
-            self.populated += more;
+    fn reach(&self, bytes: u64) {
+        if let Some(ahead) = &self.ahead {
+            ahead.reach(self.offset + bytes);
+        }
+    }
+
+    /// What it is written through, if it is the file's.
+    pub fn mapping(&self) -> Option<&Arc<Mapping>> {
+        match &self.sink {
+            Sink::Memory(writer) => Some(writer.mapping()),
+            Sink::Scratch(_) => None,
+        }
+    }
+
+    /// Nothing is done to the room ahead any more.
+    pub fn close_ahead(&self) {
+        if let Some(ahead) = &self.ahead {
+            ahead.close();
         }
     }
 
     /// Make everything written durable.
     pub fn sync(&self) -> Result<()> {
         self.file.sync().map_err(|e| unknown(Error::io(format_args!("sync segment {}", self.header.number), e)))
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.close_ahead();
     }
 }

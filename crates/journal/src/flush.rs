@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use biombo_base::io::{File, Io, OpenMode};
+use biombo_base::io::{File, Io, Mapping, OpenMode};
 use biombo_base::{Error, Result};
 
 use crate::Lsn;
@@ -25,17 +25,14 @@ pub(crate) struct Unsynced {
 }
 
 pub(crate) enum How {
-    Sync(Arc<dyn File>),
+    /// The segment that is written.
+    Sync(Arc<dyn File>, Option<Arc<Mapping>>),
     /// Its footer goes before.
     Sealed(Arc<Sealing>),
     /// Recovered: what no watermark covers may be in the page cache only; and if it was a failed sync that ended the last
     /// owner, those pages may count as clean, and no sync would ever write them. So they are written once more, the same
     /// bytes in the same place, and synced.
-    Rewrite {
-        path: PathBuf,
-        from: u64,
-        to: u64,
-    },
+    Rewrite { path: PathBuf, from: u64, to: u64 },
 }
 
 pub(crate) struct Flush {
@@ -146,7 +143,13 @@ impl Flush {
     fn sync(&self, unsynced: &Unsynced) -> Result<()> {
         let failed = |e| Error::io("sync a sealed segment", e);
         match &unsynced.how {
-            How::Sync(file) => file.sync().map_err(failed),
+            How::Sync(file, mapping) => {
+                if let Some(mapping) = mapping {
+                    // Only time is at stake.
+                    let _ = mapping.unmap_pages();
+                }
+                file.sync().map_err(failed)
+            }
             How::Sealed(sealing) => {
                 sealing.finish()?;
                 sealing.file().sync().map_err(failed)?;

@@ -68,6 +68,7 @@
 #![deny(missing_docs)]
 
 mod active;
+mod ahead;
 mod cache;
 mod chooser;
 mod cold;

@@ -25,7 +25,7 @@ use crate::format::{BATCH_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::frame::Batch;
 use crate::manifest::{Loaded, Manifest};
 use crate::names::{Name, lock_path};
-use crate::prepare::{Ahead, Prepare, Preparer, Preparing, is_due};
+use crate::prepare::{Prepare, Preparer, Preparing, is_due};
 use crate::recovery::{Found, Listing, recover};
 use crate::sealing::{Readers, Sealing};
 use crate::supply::Made;
@@ -301,7 +301,7 @@ impl Log {
         if let Some(active) = &self.active
             && self.durable_lsn() < self.written_lsn
         {
-            let how = How::Sync(Arc::clone(&active.file));
+            let how = How::Sync(Arc::clone(&active.file), active.mapping().cloned());
             self.flush.push(Unsynced { end_lsn: self.written_lsn, how });
         }
         Ok(())
@@ -457,7 +457,7 @@ impl Log {
         let fits = |made: &Made| {
             mode == Mode::Mapped && SEGMENT_HEADER_BYTES as u64 + write_bytes as u64 <= made.header.capacity_bytes
         };
-        let mut made = match prepared {
+        let made = match prepared {
             Some(mut made) if fits(&made) => {
                 made.header.base_lsn = self.written_lsn;
                 self.files.supply.edits.note([Unsaid::Begun(made.header.number, self.written_lsn)]);
@@ -465,9 +465,6 @@ impl Log {
             }
             in_vain => self.make(write_bytes, mode, in_vain)?,
         };
-        if let Some(mapping) = made.mapping.as_ref().filter(|_| self.has_preparer && made.ahead.is_none()) {
-            made.ahead = Some(Arc::new(Ahead::new(mapping)));
-        }
         self.prepare.set_ahead(made.ahead.clone());
         let header = made.header;
         let (active, segment) = Active::begin(made, self.files.shared.is_some()).map_err(Failure::Fatal)?;
@@ -498,6 +495,7 @@ impl Log {
 
     fn seal_active(&mut self, footer: Option<&[u8]>) -> Result<(), Failure> {
         let Some(active) = self.active.take() else { return Ok(()) };
+        active.close_ahead();
         let SegmentHeader { number, kind, mode, .. } = active.header;
         let end_lsn = self.written_lsn;
         if footer.is_none()

@@ -9,12 +9,11 @@
 //!
 //! Crash argument: `docs/format/journal.md`, 11.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use biombo_base::Result;
-use biombo_base::io::Mapping;
 
+use crate::ahead::Ahead;
 use crate::edits::Unsaid;
 use crate::failure::Failure;
 use crate::flush::Flush;
@@ -25,10 +24,6 @@ use crate::{Lsn, Mode, SegmentKind, SegmentNumber};
 /// The base lsn of a segment that was prepared before it was known.
 pub(crate) const PREPARED: Lsn = Lsn(0);
 
-/// Pages are made present in such pieces: others of the process who want to change its mappings wait for one at most.
-const POPULATE_BYTES: u64 = 2 << 20;
-/// How far ahead they are made present: this share of a segment.
-const AHEAD_SHARE: u64 = 8;
 /// The next segment is made when this share of the present one is written.
 const MAKE_SHARE: u64 = 4;
 
@@ -49,51 +44,6 @@ struct State {
     is_making: bool,
     made: Option<Made>,
     ahead: Option<Arc<Ahead>>,
-}
-
-/// How far the pages of the segment that is written are present.
-pub(crate) struct Ahead {
-    mapping: Arc<Mapping>,
-    /// Pages before this are present.
-    end: AtomicU64,
-}
-
-impl Ahead {
-    pub fn new(mapping: &Arc<Mapping>) -> Self {
-        Self { mapping: Arc::clone(mapping), end: AtomicU64::new(mapping.committed()) }
-    }
-
-    /// How far ahead of the writer they should be.
-    fn bytes(&self) -> u64 {
-        (self.mapping.capacity() / AHEAD_SHARE).max(POPULATE_BYTES)
-    }
-
-    /// Whether the writer, who has come to `offset`, has used half of it.
-    #[inline]
-    pub fn is_short(&self, offset: u64) -> bool {
-        let end = self.end.load(Ordering::Relaxed);
-        offset + self.bytes() / 2 > end && end < self.mapping.capacity()
-    }
-
-    /// What the kernel has written back takes a fault again: begin again at the writer.
-    pub fn again(&self) {
-        self.end.store(self.mapping.committed(), Ordering::Relaxed);
-    }
-
-    fn populate(&self) {
-        loop {
-            let (end, committed) = (self.end.load(Ordering::Relaxed), self.mapping.committed());
-            let start = end.max(committed);
-            if start >= (committed + self.bytes()).min(self.mapping.capacity()) {
-                return;
-            }
-            let next = (start / POPULATE_BYTES + 1) * POPULATE_BYTES;
-            // Only time is at stake: what is not present is faulted in.
-            let _ = self.mapping.populate(start, next - start);
-            // Unless it began again meanwhile.
-            let _ = self.end.compare_exchange(end, next, Ordering::Relaxed, Ordering::Relaxed);
-        }
-    }
 }
 
 impl Prepare {
@@ -247,13 +197,12 @@ impl Preparing {
             kind: SegmentKind::Hot,
             durable_lsn: self.flush.durable_lsn(),
         };
-        let (mut made, said) = self.supply.make(header, None)?;
+        let (made, said) = self.supply.make(header, None)?;
         for fact in said {
             if let Unsaid::Sealing(sealing) = fact {
                 sealing.shorten(&*self.supply.io);
             }
         }
-        made.ahead = made.mapping.as_ref().map(|mapping| Arc::new(Ahead::new(mapping)));
         Ok(Some(made))
     }
 }

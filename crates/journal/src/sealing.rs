@@ -118,6 +118,8 @@ impl Sealing {
             && let Some(mapping) = mapping.upgrade()
         {
             read_at_random(&mapping);
+            // Only time is at stake.
+            let _ = mapping.unmap_pages();
         }
         Ok(*self.done.get_or_init(|| seal))
     }
@@ -153,7 +155,6 @@ impl Sealing {
 /// its pages, no more.
 pub(crate) fn read_at_random(mapping: &Mapping) {
     // Only time is at stake.
-    let _ = mapping.advise(0, mapping.capacity(), Advice::SmallPages);
     let _ = mapping.advise(0, mapping.capacity(), Advice::Random);
 }
 

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use biombo_base::Error;
 use biombo_base::io::{Advice, File, Io, IoMode, Mapping, OpenMode};
 
+use crate::ahead::Ahead;
 use crate::edits::{Edits, Unsaid};
 use crate::failure::Failure;
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::manifest::Op;
 use crate::names::Name;
-use crate::prepare::Ahead;
 use crate::table::Segment;
 use crate::{LogOptions, Mode, SegmentKind, SegmentNumber};
 
@@ -31,7 +31,7 @@ pub(crate) struct Made {
     pub mapping: Option<Arc<Mapping>>,
     /// Whether the file had a former life: then its room was written before.
     pub is_recycled: bool,
-    /// How far its pages are present, if somebody sees to that.
+    /// How far its pages are present, if it has a mapping.
     pub ahead: Option<Arc<Ahead>>,
 }
 
@@ -60,7 +60,10 @@ impl Disused {
 impl From<Made> for Removal {
     /// One that was made in vain.
     fn from(made: Made) -> Self {
-        let Made { header, mapping, .. } = made;
+        let Made { header, mapping, ahead, .. } = made;
+        if let Some(ahead) = ahead {
+            ahead.close();
+        }
         Self { header, file_bytes: header.capacity_bytes, mapping }
     }
 }
@@ -165,7 +168,8 @@ impl Supply {
             Mode::Mapped => Some(map(&*file, retained, header).map_err(|e| failed("map", e))?),
             Mode::Direct | Mode::Buffered => None,
         };
-        Ok(Made { header: *header, file, mapping, is_recycled: recycled, ahead: None })
+        let ahead = mapping.as_ref().map(|mapping| Arc::new(Ahead::new(mapping, &file, recycled)));
+        Ok(Made { header: *header, file, mapping, is_recycled: recycled, ahead })
     }
 
     /// Let go of what nobody reads any more.
@@ -214,10 +218,7 @@ fn map(file: &dyn File, retained: Option<Arc<Mapping>>, header: &SegmentHeader) 
         alone.reset(start)?;
         // Only time is at stake.
         let _ = mapping.advise(0, header.capacity_bytes, Advice::Normal);
-        let _ = mapping.advise(0, header.capacity_bytes, Advice::HugePages);
         return Ok(mapping);
     }
-    let mapping = file.map(header.capacity_bytes, start, true)?;
-    let _ = mapping.advise(0, header.capacity_bytes, Advice::HugePages);
-    Ok(mapping)
+    file.map(header.capacity_bytes, start, true)
 }

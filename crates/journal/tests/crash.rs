@@ -170,6 +170,9 @@ impl File for LyingFile {
     fn allocate(&self, bytes: u64) -> std::io::Result<()> {
         self.0.allocate(bytes)
     }
+    fn fill(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
+        self.0.fill(offset, bytes)
+    }
     fn map(&self, bytes: u64, committed: u64, writable: bool) -> std::io::Result<Arc<Mapping>> {
         self.0.map(bytes, committed, writable)
     }

@@ -127,3 +127,29 @@ fn a_segment_prepared_in_vain_is_dropped_by_another_mode_and_by_closing() {
     model.check(usize::MAX - 1, true, &seen, &reader).unwrap();
     assert!(log.segments().iter().all(|info| info.base_lsn < info.end_lsn), "{:?}", log.segments());
 }
+
+/// The simulated disk refuses to fill what was written.
+#[test]
+fn the_room_ahead_that_is_filled_is_behind_what_was_written() {
+    let sim = store(5);
+    let options = LogOptions { segment_bytes: 8 << 20, first_segment_bytes: 8 << 20, ..options() };
+    let (mut log, _reader, _) = open(Arc::new(sim), &options, Taking::Frames).unwrap();
+    let (record, mut at) = (vec![7; 3 << 20], Vec::new());
+    // Nobody works ahead of this one.
+    log.append(&[&[&record]], Durability::Os, &mut at).unwrap();
+    let preparer = log.preparer();
+    log.append(&[&[&record[..100]]], Durability::Os, &mut at).unwrap();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let working = preparer.clone();
+        scope.spawn(move || {
+            working.run(|| {
+                let _ = done.send(());
+                None
+            })
+        });
+        let filled = is_done.recv();
+        preparer.close();
+        filled.expect("it worked ahead");
+    });
+}

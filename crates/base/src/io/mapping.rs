@@ -59,11 +59,6 @@ pub enum Advice {
     WillNeed,
     /// Not soon: the first to go when memory is short.
     Cold,
-    /// In pages as large as the system has: what is written from end to end takes fewer faults, and what is read anywhere
-    /// fewer translations of addresses. A page that is read back from the file is read whole.
-    HugePages,
-    /// The contrary: what is read back from the file is read in small pages. Those that are there stay as they are.
-    SmallPages,
 }
 
 /// Append-only memory; see the module. Made by [`File::map`](super::File::map) or [`Mapping::anonymous`].
@@ -210,6 +205,18 @@ impl Mapping {
         }
     }
 
+    /// Let go of the pages of a file's mapping; whoever touches them takes a short fault. The content stays, what was stored too.
+    ///
+    /// For before a [sync](super::File::sync): the kernel takes from every mapping the right to store to what it writes, page by
+    /// page, and interrupts all processors of the program at each. Pages that are not mapped are spared that.
+    pub fn unmap_pages(&self) -> Result<()> {
+        match &self.backing {
+            Backing::Counted(_) => self.advise_pages(0, u64::MAX, rustix::mm::Advice::LinuxDontNeed),
+            // Memory without a file would lose what is in it.
+            Backing::Anonymous | Backing::Recorded(_) | Backing::Lent(_) => Ok(()),
+        }
+    }
+
     /// Tell the kernel how a range will be used. The content stays.
     pub fn advise(&self, offset: u64, bytes: u64, advice: Advice) -> Result<()> {
         use rustix::mm::Advice as Kernel;
@@ -223,10 +230,6 @@ impl Mapping {
             Advice::Random => Kernel::Random,
             Advice::WillNeed => Kernel::WillNeed,
             Advice::Cold => Kernel::LinuxCold,
-            // A simulated file is small, and its copy lives for a moment.
-            Advice::HugePages | Advice::SmallPages if matches!(self.backing, Backing::Recorded(_)) => return Ok(()),
-            Advice::HugePages => Kernel::LinuxHugepage,
-            Advice::SmallPages => Kernel::LinuxNoHugepage,
         };
         self.advise_pages(offset, bytes, advice)
     }

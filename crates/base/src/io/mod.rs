@@ -77,6 +77,10 @@ pub trait File: Send + Sync {
     fn set_len(&self, bytes: u64) -> Result<()>;
     /// Reserve room for `bytes` from the start, so that later writes there do not fail with ENOSPC; extends the file.
     fn allocate(&self, bytes: u64) -> Result<()>;
+    /// Let the system take hold of `bytes` of room at `offset` that was [allocated](File::allocate) and never written, so that
+    /// stores through a mapping find its pages there: zeros are written where zeros are, in the system's memory only. Not
+    /// counted as written. The caller sees to it that nobody stores there meanwhile.
+    fn fill(&self, offset: u64, bytes: u64) -> Result<()>;
     /// Map the first `bytes` for appending behind the first `committed` (`writable`), or for reading only.
     ///
     /// The room must have been [allocated](File::allocate). `InvalidInput` when the file is shorter than `bytes`. While it

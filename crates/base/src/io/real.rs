@@ -8,7 +8,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fsync};
 use rustix::io::Errno;
@@ -200,6 +200,14 @@ fn read_blocks(
     Ok(done)
 }
 
+/// Writes to the page cache are handed over in such pieces. The kernel takes memory in pieces as large as a write, and large
+/// ones from memory that nobody has used for long, which a virtual machine has given back to its host: taking one back costs
+/// ten times as much as writing to it (0.4 GB/s in pieces of 2 MiB, 6 in these, where both were measured).
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Never written to, so all of it is one page of the system's.
+static ZEROS: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; PIECE_BYTES].into_boxed_slice());
+
 struct RealFile {
     file: StdFile,
     is_direct: bool,
@@ -218,7 +226,12 @@ impl File for RealFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
-        self.file.write_all_at(buf, offset)?;
+        let piece_bytes = if self.is_direct { usize::MAX } else { PIECE_BYTES };
+        let mut at = offset;
+        for piece in buf.chunks(piece_bytes) {
+            self.file.write_all_at(piece, at)?;
+            at += piece.len() as u64;
+        }
         self.counters.wrote(buf.len());
         Ok(())
     }
@@ -234,6 +247,16 @@ impl File for RealFile {
 
     fn set_len(&self, bytes: u64) -> Result<()> {
         self.file.set_len(bytes)
+    }
+
+    fn fill(&self, offset: u64, bytes: u64) -> Result<()> {
+        let (mut at, end) = (offset, offset.saturating_add(bytes));
+        while at < end {
+            let next = ((at / PIECE_BYTES as u64 + 1) * PIECE_BYTES as u64).min(end);
+            self.file.write_all_at(&ZEROS[..(next - at) as usize], at)?;
+            at = next;
+        }
+        Ok(())
     }
 
     fn map(&self, bytes: u64, committed: u64, writable: bool) -> Result<Arc<Mapping>> {

@@ -209,6 +209,9 @@ impl File for DeafFile {
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         self.0.allocate(bytes)
     }
+    fn fill(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.0.fill(offset, bytes)
+    }
     fn map(&self, bytes: u64, committed: u64, writable: bool) -> io::Result<Arc<Mapping>> {
         self.0.map(bytes, committed, writable)
     }

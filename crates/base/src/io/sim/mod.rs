@@ -454,6 +454,16 @@ impl File for SimFile {
         inner.change(Event::SetLen(self.node, bytes), "allocate", &path)
     }
 
+    /// Changes nothing here, and so is no event; what would be lost by it is an error.
+    fn fill(&self, offset: u64, bytes: u64) -> Result<()> {
+        let (inner, path) = self.writable()?;
+        let range = offset as usize..(offset + bytes) as usize;
+        let there = inner.disk.nodes[self.node].data.get(range).unwrap_or_default();
+        assert!(there.len() as u64 == bytes, "room behind the end of {} is filled", path.display());
+        assert!(there.iter().all(|byte| *byte == 0), "what was written to {} is filled with zeros", path.display());
+        Ok(())
+    }
+
     fn map(&self, bytes: u64, committed: u64, writable: bool) -> Result<Arc<Mapping>> {
         if writable && !self.mode.write {
             return Err(errno(13)); // EACCES, as the kernel says

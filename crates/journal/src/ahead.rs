@@ -1,0 +1,204 @@
+//! The room ahead of the writer of a mapped segment, made present before it is written.
+//!
+//! A store to a page that is not in memory waits until the kernel has found one and made it zeros. It takes memory in large pieces
+//! then, and finding them is slow where a host has to give them (0.4 to 0.9 GB/s on the virtual machine that this was measured
+//! on). A program decides how large the pieces are when it writes: so room that was never written is filled with zeros by writes
+//! (6 GB/s there), and mapped after that.
+//!
+//! Invariants:
+//! 1. Zeros are written at and above `filled` only, and the writer stores below it only. It moves under `filling`, which is held
+//!    while zeros are written.
+//! 2. Nothing is filled once the segment is not its writer's any more ([`Ahead::close`]): its file may be cut off, get a footer or
+//!    serve another segment.
+//! 3. The room of a file that had a former life is not filled: it is in memory or costs a read.
+//!
+//! Crash argument: room that was allocated and not written reads as zeros; it does with zeros written to it, whether they reach
+//! the device or not.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use biombo_base::io::{File, Mapping};
+
+/// Pages are made present in such pieces: the writer, and others of the process who want to change its mappings, wait for one at
+/// most.
+const STEP_BYTES: u64 = 512 << 10;
+/// How far ahead: what the writer writes while a thread that was woken waits for a processor. More would be written back in vain
+/// when the segment is not written to its end.
+const AHEAD_BYTES: u64 = 4 << 20;
+
+/// How far the pages of a segment are present.
+pub(crate) struct Ahead {
+    mapping: Arc<Mapping>,
+    file: Arc<dyn File>,
+    /// Pages before this are present.
+    present: AtomicU64,
+    filled: AtomicU64,
+    filling: Mutex<()>,
+}
+
+impl Ahead {
+    /// Of a segment that is going to be written to `mapping`, which is of `file`; `is_written`: its room was written before.
+    pub fn new(mapping: &Arc<Mapping>, file: &Arc<dyn File>, is_written: bool) -> Self {
+        let start = mapping.committed();
+        Self {
+            mapping: Arc::clone(mapping),
+            file: Arc::clone(file),
+            present: AtomicU64::new(start),
+            filled: AtomicU64::new(if is_written { u64::MAX } else { start }),
+            filling: Mutex::default(),
+        }
+    }
+
+    fn filling(&self) -> MutexGuard<'_, ()> {
+        self.filling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The writer is going to store at places before `end`.
+    #[inline]
+    pub fn reach(&self, end: u64) {
+        if end > self.filled.load(Ordering::Acquire) {
+            self.fill(end);
+        }
+    }
+
+    /// Fill whole steps until `end` is reached.
+    #[cold]
+    fn fill(&self, end: u64) {
+        let _held = self.filling();
+        loop {
+            let from = self.filled.load(Ordering::Relaxed);
+            if from >= end.min(self.mapping.capacity()) {
+                return;
+            }
+            let next = ((from / STEP_BYTES + 1) * STEP_BYTES).min(self.mapping.capacity());
+            // Only time is at stake: what is not present is faulted in.
+            let _ = self.file.fill(from, next - from);
+            let _ = self.mapping.populate(from, next - from);
+            self.filled.store(next, Ordering::Release);
+        }
+    }
+
+    /// Whether the writer, who has come to `offset`, has used half of what is present ahead.
+    #[inline]
+    pub fn is_short(&self, offset: u64) -> bool {
+        let present = self.present.load(Ordering::Relaxed);
+        offset + AHEAD_BYTES / 2 > present && present < self.mapping.capacity()
+    }
+
+    /// What the kernel has written back takes a fault again: begin again at the writer.
+    pub fn again(&self) {
+        self.present.store(self.mapping.committed(), Ordering::Relaxed);
+    }
+
+    /// Make the pages ahead of the writer present, on whatever thread.
+    pub fn populate(&self) {
+        loop {
+            let (present, committed) = (self.present.load(Ordering::Relaxed), self.mapping.committed());
+            let start = present.max(committed);
+            if start >= (committed + AHEAD_BYTES).min(self.mapping.capacity()) {
+                return;
+            }
+            let next = (start / STEP_BYTES + 1) * STEP_BYTES;
+            self.reach(next);
+            let _ = self.mapping.populate(start, next - start);
+            // Unless it began again meanwhile.
+            let _ = self.present.compare_exchange(present, next, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// The file serves something else from now on.
+    pub fn close(&self) {
+        let _held = self.filling();
+        self.filled.store(u64::MAX, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use biombo_base::io::sim::SimIo;
+    use biombo_base::io::{Io, OpenMode, RealIo};
+
+    use super::*;
+
+    const START: u64 = 4096;
+
+    fn segment(io: &dyn Io, dir: &std::path::Path, bytes: u64) -> (Arc<dyn File>, Arc<Mapping>, Ahead) {
+        io.create_dir_all(dir).unwrap();
+        let mode = OpenMode { write: true, create: true, ..OpenMode::READ };
+        let file = io.open(&dir.join("segment"), mode).unwrap();
+        file.allocate(bytes).unwrap();
+        let mapping = file.map(bytes, START, true).unwrap();
+        let ahead = Ahead::new(&mapping, &file, false);
+        (file, mapping, ahead)
+    }
+
+    #[test]
+    fn what_is_written_stays_whoever_fills() {
+        const BYTES: u64 = 32 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        for round in 1..4 {
+            let (file, mapping, ahead) = segment(&RealIo::new(), &dir.path().join(round.to_string()), BYTES);
+            let is_done = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !is_done.load(Ordering::Relaxed) {
+                        ahead.populate();
+                        ahead.again();
+                    }
+                });
+                let mut writer = mapping.writer().unwrap();
+                let record = vec![round; 20_000];
+                let mut at = START;
+                while at < BYTES {
+                    let record = &record[..record.len().min((BYTES - at) as usize)];
+                    ahead.reach(at + record.len() as u64);
+                    writer.append_at(at, &[record]).unwrap();
+                    at += record.len() as u64;
+                }
+                is_done.store(true, Ordering::Relaxed);
+            });
+            let mut stored = vec![0; (BYTES - START) as usize];
+            assert_eq!(file.read_at(&mut stored, START).unwrap(), stored.len());
+            let lost = stored.iter().position(|byte| *byte != round);
+            assert_eq!(lost, None, "a stored byte is gone");
+        }
+    }
+
+    /// A segment of less than a step ahead, and one that is written further than anybody filled.
+    #[test]
+    fn whatever_is_filled_was_never_written() {
+        // The simulated disk refuses to fill anything else.
+        for bytes in [64 << 10, 3 << 20, 9 << 20] {
+            let (_, mapping, ahead) = segment(&SimIo::new(1), "/d".as_ref(), bytes);
+            let mut writer = mapping.writer().unwrap();
+            let mut at = START;
+            for record in [1, 40_000, 1_000_000, 3_000_000].iter().cycle() {
+                let record = vec![7; *record];
+                let end = at + record.len() as u64;
+                if end > bytes {
+                    break;
+                }
+                ahead.reach(end);
+                writer.append_at(at, &[&record]).unwrap();
+                ahead.populate();
+                at = end;
+            }
+            ahead.again();
+            ahead.populate();
+        }
+    }
+
+    #[test]
+    fn a_closed_one_leaves_the_file_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, _, ahead) = segment(&RealIo::new(), &dir.path().join("d"), 8 << 20);
+        ahead.close();
+        file.set_len(START).unwrap();
+        ahead.populate();
+        ahead.reach(1 << 20);
+        assert_eq!(file.len().unwrap(), START);
+    }
+}
