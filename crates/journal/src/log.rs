@@ -9,12 +9,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use biombo_base::io::{Io, IoMode, Lock};
-use biombo_base::published::{Domain, Published};
-use biombo_base::{Error, ErrorKind, Result};
+use biombo_base::io::{IoMode, Lock};
+use biombo_base::{Error, Result};
 
 use crate::active::Active;
-use crate::cache::RecordCache;
 use crate::chooser::Chooser;
 use crate::edits::Unsaid;
 use crate::failure::Failure;
@@ -23,33 +21,21 @@ use crate::flush::{Flush, Flusher, How, Unsynced};
 use crate::footer::footer_blocks_bytes;
 use crate::format::{BATCH_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::frame::Batch;
-use crate::manifest::{Loaded, Manifest};
-use crate::names::{Name, lock_path};
+use crate::names::Name;
 use crate::prepare::{Prepare, Preparer, Preparing, is_due};
-use crate::recovery::{Found, Listing, recover};
+use crate::recovery::Found;
 use crate::sealing::{Readers, Sealing};
 use crate::supply::Made;
-use crate::table::{Data, Footer, LogReader, Segment, Shared, Table};
-use crate::{Durability, LogOptions, LogStats, Lsn, Mode, Position, Replay, SegmentInfo, SegmentNumber, Wants};
+use crate::table::{Data, Footer, Segment};
+use crate::{Durability, LogOptions, LogStats, Lsn, Mode, Position, SegmentInfo, SegmentNumber};
+
+mod open;
 
 /// A record as slices that are stored one behind the other.
 pub type Parts<'a> = &'a [&'a [u8]];
 
 /// Gives the footer of a segment that is sealed: what it puts into the buffer, which is empty.
 pub type Footers = Box<dyn FnMut(&SegmentInfo, &mut Vec<u8>) + Send>;
-
-/// Takes up nothing.
-struct Unread;
-
-impl Replay for Unread {
-    fn wants(&mut self, _: &SegmentInfo) -> Result<Wants> {
-        Ok(Wants::Nothing)
-    }
-
-    fn record(&mut self, _: Position, _: Lsn, _: &[u8]) -> Result<()> {
-        Ok(())
-    }
-}
 
 /// The writer of a log in a directory of its own. See the crate for an example.
 pub struct Log {
@@ -72,95 +58,6 @@ pub struct Log {
 }
 
 impl Log {
-    /// Open the log in `dir`, or create it, and let `replay` take up what is in it. What was replayed survives the death of
-    /// the process, and is durable after the next [`sync`](Self::sync).
-    ///
-    /// `Busy` when somebody else has it open, `Corruption` when records that were durable are damaged, `Unsupported` when
-    /// another version wrote it, `Invalid` for options that cannot be. Time is proportional to what `replay` wants of it and
-    /// to the segments that are not known to be durable.
-    pub fn open(
-        io: Arc<dyn Io>,
-        dir: &Path,
-        options: LogOptions,
-        replay: &mut dyn Replay,
-    ) -> Result<(Self, LogReader)> {
-        let table = Published::new(&Domain::new(), Table::new([].into_iter()));
-        let cache = RecordCache::new(if options.io == IoMode::Direct { options.cache_bytes } else { 0 });
-        let shared = Arc::new(Shared { io: Arc::clone(&io), dir: dir.to_owned(), table, io_mode: options.io, cache });
-        let log = Self::open_with(io, dir, options, replay, Some(Arc::clone(&shared)))?;
-        Ok((log, LogReader { shared }))
-    }
-
-    /// The same for a log that nobody reads by position: nothing is mapped or kept for readers.
-    pub(crate) fn open_with(
-        io: Arc<dyn Io>,
-        dir: &Path,
-        options: LogOptions,
-        replay: &mut dyn Replay,
-        shared: Option<Arc<Shared>>,
-    ) -> Result<Self> {
-        options.check()?;
-        let failed = |doing: &str, e| Error::io(format_args!("{doing} the journal {}", dir.display()), e);
-        let is_new = !io.exists(dir).map_err(|e| failed("open", e))?;
-        if is_new {
-            io.create_dir_all(dir).map_err(|e| failed("create", e))?;
-        }
-        let Some(lock) = io.try_lock(&lock_path(dir)).map_err(|e| failed("lock", e))? else {
-            let what = format!("the journal {} is open already, here or in another process", dir.display());
-            return Err(Error::new(ErrorKind::Busy, what));
-        };
-        let listing = Listing::read(&*io, dir)?;
-        let loaded = Loaded::read(&*io, dir)?;
-        let recovered = recover(&*io, dir, &listing, loaded.as_ref(), replay)?;
-        match dir.parent() {
-            Some(parent) if loaded.is_none() => io.sync_dir(parent).map_err(|e| failed("create", e))?,
-            _ => {}
-        }
-        io.sync_dir(dir).map_err(|e| failed("sync", e))?;
-        let manifest = Manifest::open(Arc::clone(&io), dir, loaded).map_err(Failure::into_error)?;
-        let flush = Arc::new(Flush::new(Arc::clone(&io), recovered.durable_lsn));
-        for found in &recovered.segments {
-            if let Some(from) = found.unsettled {
-                let path = Name::Segment(found.header.number).path(dir);
-                let how = How::Rewrite { path, from, to: found.seal.end_bytes() };
-                flush.push(Unsynced { end_lsn: found.seal.end_lsn, how });
-            }
-        }
-        let files = Files::open(io, dir, options.clone(), manifest, &listing, &recovered, shared)?;
-        Ok(Self {
-            files,
-            flush,
-            active: None,
-            chooser: Chooser::new(options.modes),
-            options,
-            written_lsn: recovered.next_lsn,
-            footers: None,
-            footer: Vec::new(),
-            stats: LogStats::default(),
-            prepare: Arc::default(),
-            has_preparer: false,
-            is_told: false,
-            _lock: lock,
-        })
-    }
-
-    /// Let `replay` take up what is in the log in `dir` without opening it: nothing is written, locked or synced. Returns
-    /// what the next record's lsn would be. For verification, while nobody appends.
-    pub fn read(io: &dyn Io, dir: &Path, replay: &mut dyn Replay) -> Result<Lsn> {
-        let listing = Listing::read(io, dir)?;
-        let loaded = Loaded::read(io, dir)?;
-        Ok(recover(io, dir, &listing, loaded.as_ref(), replay)?.next_lsn)
-    }
-
-    /// What the next record's lsn would be, and the segments that an opening would find, without opening it, as [`read`](Self::read).
-    pub fn survey(io: &dyn Io, dir: &Path) -> Result<(Lsn, Vec<SegmentInfo>)> {
-        let listing = Listing::read(io, dir)?;
-        let loaded = Loaded::read(io, dir)?;
-        let recovered = recover(io, dir, &listing, loaded.as_ref(), &mut Unread)?;
-        let infos = recovered.segments.iter().map(|found| found.info(true, recovered.durable_lsn)).collect();
-        Ok((recovered.next_lsn, infos))
-    }
-
     /// Give each segment of the log a footer when it is sealed, for whatever reason.
     pub fn set_footers(&mut self, footers: Footers) {
         self.footers = Some(footers);
