@@ -5,7 +5,7 @@
 //! that gathers; when the role comes free, one of that group's callers takes it and runs the whole group.
 //!
 //! Callers who write in turns would never share a run: each comes back while the other's is under way. So who has the role
-//! *lingers* a moment for those who were here a moment ago ([`Crowd`]), as long as that is seen to pay.
+//! *lingers* a moment for those who were here a moment ago (`Crowd`), as long as that is seen to pay.
 //!
 //! Invariants:
 //!
