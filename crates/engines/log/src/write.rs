@@ -112,7 +112,14 @@ impl LogEngine {
                 indexing.wake();
             }
         }
-        self.allowance.wait_ns(writer.log.written_bytes(), &mut writer.felt)
+        let wait_ns = self.allowance.wait_ns(writer.log.written_bytes(), &mut writer.felt);
+        if wait_ns > 0
+            && let Some(cleaning) = &self.cleaning
+        {
+            // What it knew when it said how far writers may go may have changed since.
+            cleaning.wake();
+        }
+        wait_ns
     }
 
     fn write_many(&self, ops: &[Op<'_>], level: LogDurability, writer: &mut Writer) -> Result<()> {

@@ -140,6 +140,16 @@ impl Cleaner {
     }
 }
 
+/// What became of a pass that might be begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beginning {
+    /// It is, or another one was.
+    UnderWay,
+    /// One is due, but the index is being saved, or no segment can be cleaned yet.
+    Later,
+    NotDue,
+}
+
 /// All segments as cleaning sees them.
 struct Survey {
     space: Space,
@@ -201,25 +211,25 @@ impl Core {
         self.lock_writer().log.segments().iter().any(|info| info.sealed && !info.durable)
     }
 
-    /// Begin a pass if one is due. Whether one is under way now.
-    fn begin_if_due(&self, cleaner: &mut Cleaner) -> bool {
+    /// Begin a pass if one is due.
+    fn begin_if_due(&self, cleaner: &mut Cleaner) -> Beginning {
         if cleaner.pass.is_some() {
-            return true;
-        }
-        if self.freezing.load(Ordering::Acquire) {
-            return false;
+            return Beginning::UnderWay;
         }
         let writer = self.lock_writer();
         let survey = self.survey(&writer, &cleaner.spoiled);
         if writer.is_broken || cleaner.bound.pressure(survey.space) < pace::BEGIN {
-            return false;
+            return Beginning::NotDue;
+        }
+        if self.freezing.load(Ordering::Acquire) {
+            return Beginning::Later;
         }
         let victims = cleaner.bound.choose(&survey.candidates);
         if victims.is_empty() {
-            return false;
+            return Beginning::Later;
         }
         cleaner.begin(victims, &writer);
-        true
+        Beginning::UnderWay
     }
 
     /// One step of cleaning, of a new pass if none is under way: over what pays, or over `everything` that has something dead.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use biombo_base::ErrorKind;
@@ -266,4 +267,29 @@ fn the_bound_holds_over_a_long_skewed_overwrite_on_a_busy_machine() {
     let writer = engine.lock_writer();
     let space = engine.survey(&writer, &Default::default()).space;
     assert_eq!(space.data_bytes, space.live_bytes.max(space.data_bytes.min(space.live_bytes + 64)), "all dead is gone");
+}
+
+#[test]
+fn cleaning_that_was_due_while_the_index_was_saved_is_made_up_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = options(64 << 10, 1.33);
+    let engine = crate::open_with(RealIo::shared(), &OpenOptions::new(dir.path()), &own, true).unwrap();
+    let bound = engine.lock_cleaner().bound;
+    let pressure = || bound.pressure(engine.survey(&engine.lock_writer(), &Default::default()).space);
+    engine.freezing.store(true, Ordering::Release);
+    for n in (0..200u64).cycle() {
+        engine.apply(&[Op::Put { key: &n.to_be_bytes(), value: &[1; 400] }], Durability::Os).unwrap();
+        if pressure() > 0.8 {
+            break;
+        }
+    }
+    // Time for the cleaner to see it; nobody writes any more who would tell it.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(engine.lock_cleaner().figures().count, 0);
+    engine.freezing.store(false, Ordering::Release);
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while engine.lock_cleaner().figures().count == 0 {
+        assert!(std::time::Instant::now() < until, "nothing is cleaned");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

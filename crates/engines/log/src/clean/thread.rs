@@ -9,6 +9,7 @@ use biombo_base::{Error, Result};
 
 use crate::engine::Core;
 
+use super::Beginning;
 use super::pace;
 use super::pass::Stage;
 
@@ -132,7 +133,8 @@ fn run(core: &Core, signal: &Signal) {
                     per_second = pace::bytes_per_second(pressure, rate.per_second);
                     surveyed_ns = now_ns;
                 }
-                if !core.begin_if_due(&mut cleaner) {
+                let beginning = core.begin_if_due(&mut cleaner);
+                if beginning != Beginning::UnderWay {
                     // Segments wait for their sync: look again soon while the bound is near.
                     let is_short = per_second.is_none();
                     let is_awaited = is_short && core.has_unsynced();
@@ -140,7 +142,9 @@ fn run(core: &Core, signal: &Signal) {
                         // Writers who waited would wait for nothing.
                         core.allowance.lift();
                     }
-                    retry = is_short.then_some(if is_awaited { RETRY / 200 } else { RETRY / 20 });
+                    // Nobody else tells when what keeps it from beginning is over.
+                    let is_due = is_short || beginning == Beginning::Later;
+                    retry = is_due.then_some(if is_awaited { RETRY / 200 } else { RETRY / 20 });
                     surveyed_ns = 0;
                     break;
                 }
