@@ -124,7 +124,8 @@ impl GroupCursor {
         self.at = None;
         self.alone = None;
         let Some(position) = self.group.get(at) else { return Ok(()) };
-        if self.ahead.verified(*position).is_some() {
+        let has_value = |bytes: &[u8]| Record::parse(bytes).is_some_and(|record| record.kind.has_value());
+        if self.ahead.verified(*position).is_some_and(has_value) {
             self.at = Some(at);
             return Ok(());
         }
@@ -137,7 +138,6 @@ impl GroupCursor {
             }
         }
         // The segment is held: its table entry may be gone, its bytes are not.
-        let has_value = |bytes: &[u8]| Record::parse(bytes).is_some_and(|record| record.kind.has_value());
         match self.segment(*position) {
             Some(segment) if segment.verified(position.offset()).is_some_and(has_value) => {
                 self.at = Some(at);
@@ -276,7 +276,8 @@ impl GroupCursor {
             // Verified, because its number may say that it is not to be seen, and its key where it stands.
             let at = position(*leaf);
             let stored;
-            let record = match self.ahead.verified(at).and_then(Record::parse) {
+            let ahead = self.ahead.verified(at).and_then(Record::parse);
+            let record = match ahead.filter(|record| record.kind.has_value()) {
                 Some(record) => record,
                 None => {
                     stored = engine.read(guard, at)?;

@@ -293,3 +293,24 @@ fn cleaning_that_was_due_while_the_index_was_saved_is_made_up_for() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+#[test]
+fn who_has_to_wait_wakes_the_cleaner_which_looks_how_far_writers_may_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = options(1 << 20, 1.33);
+    let engine = crate::open_with(RealIo::shared(), &OpenOptions::new(dir.path()), &own, true).unwrap();
+    let put = || engine.apply(&[Op::Put { key: b"k", value: b"v" }], Durability::Os).unwrap();
+    put();
+    // The cleaner has seen to the first segment and sleeps until the next one, which is far.
+    std::thread::sleep(Duration::from_millis(300));
+    let written_bytes = || engine.lock_writer().log.written_bytes();
+    engine.allowance.set(written_bytes(), 1 << 20, 1 << 20);
+    let waits = || engine.allowance.wait_ns(written_bytes(), &mut Default::default()) > 0;
+    assert!(waits());
+    put();
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while waits() {
+        assert!(std::time::Instant::now() < until, "writers wait for what is not so");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
