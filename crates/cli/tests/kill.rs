@@ -6,24 +6,21 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use biombo::{Batch, Durability, Options, Range, Store};
-use common::kill::{Dice, kill_soon, report};
+use common::kill::{Dice, ROUNDS_A_STORE, kill_soon, report, this_program};
 use common::{command, has_engine, run, words};
 use tempfile::tempdir;
 
 /// The environment variable that turns this test program into the child that writes batches.
 const CHILD: &str = "BIOMBO_KILL_CHILD";
-/// Rounds after which a new store is begun, so that checking stays quick.
-const ROUNDS_A_STORE: u64 = 10;
 
 fn rounds() -> u64 {
-    std::env::var("BIOMBO_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(20)
+    common::kill::rounds("BIOMBO_KILL_ROUNDS", 20)
 }
 
 fn value(line: u64) -> String {
@@ -66,24 +63,12 @@ fn kill_loaders(engine: &str, durability: &str, options: &str, rounds: u64) {
             }
             next + 1
         });
-        let stdout = child.stdout.take().expect("a pipe");
-        let (begun, working) = channel();
-        let listener = std::thread::spawn(move || {
-            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
-            let acked = lines.filter_map(|line| line.strip_prefix("acked ")?.parse::<u64>().ok());
-            acked
-                .inspect(|_| {
-                    let _ = begun.send(());
-                })
-                .last()
-                .unwrap_or(0)
+        let what = format!("{engine} {durability}, round {round}");
+        let new = kill_soon(child, &mut dice, &what, |acked: &mut u64, line| {
+            let told = line.strip_prefix("acked ").and_then(|lines| lines.parse().ok());
+            told.inspect(|lines| *acked = *lines).is_some()
         });
-        kill_soon(&mut child, &working, &mut dice);
         fed = feeder.join().expect("the feeder ends");
-        let new = listener.join().expect("the listener ends");
-        let mut complaint = String::new();
-        child.stderr.take().expect("a pipe").read_to_string(&mut complaint).expect("text");
-        assert_eq!(complaint, "", "{engine} {durability}, round {round}: the loader complained");
         busy += u64::from(new > 0);
         acked.push(from..from + new);
         checked += check_lines(dir.path(), engine, &acked, fed);
@@ -202,6 +187,9 @@ fn counter(store: &Store, writer: u64, key: u64) -> Option<u64> {
     Some(std::str::from_utf8(&value).expect("digits").parse().expect("digits"))
 }
 
+/// The last batch of each writer that was acknowledged.
+type Acked = [Option<u64>; WRITERS as usize];
+
 fn kill_batch_writers(engine: &str, durability: &str, rounds: u64) {
     if !has_engine(engine) {
         println!("skipped: this build has no {engine}");
@@ -215,34 +203,14 @@ fn kill_batch_writers(engine: &str, durability: &str, rounds: u64) {
         if round % ROUNDS_A_STORE == 0 {
             dir = tempdir().expect("a directory");
         }
-        let mut child = Command::new(std::env::current_exe().expect("this program has a file"))
-            .args(["--exact", "child_that_writes_batches", "--nocapture"])
-            .env(CHILD, format!("{engine} {durability} {}", dir.path().join("s").display()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("this program runs again");
-        let stdout = child.stdout.take().expect("a pipe");
-        let (begun, working) = channel();
-        let listener = std::thread::spawn(move || {
-            let mut acked = [None; WRITERS as usize];
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let mut words = line.split(' ').skip_while(|word| *word != "ack").skip(1);
-                if let (Some(Ok(writer)), Some(Ok(number))) =
-                    (words.next().map(str::parse::<usize>), words.next().map(str::parse::<u64>))
-                {
-                    acked[writer] = Some(number);
-                    let _ = begun.send(());
-                }
-            }
-            acked
+        let task = format!("{engine} {durability}");
+        let child = this_program("child_that_writes_batches", CHILD, &task, &dir.path().join("s"));
+        let acked = kill_soon(child, &mut dice, &format!("{task}, round {round}"), |acked: &mut Acked, line| {
+            let mut words = line.split(' ').skip_while(|word| *word != "ack").skip(1).map(str::parse::<u64>);
+            let (Some(Ok(writer)), Some(Ok(number))) = (words.next(), words.next()) else { return false };
+            acked[writer as usize] = Some(number);
+            true
         });
-        kill_soon(&mut child, &working, &mut dice);
-        let acked = listener.join().expect("the listener ends");
-        let mut complaint = String::new();
-        child.stderr.take().expect("a pipe").read_to_string(&mut complaint).expect("text");
-        assert_eq!(complaint, "", "{engine} {durability}, round {round}: the writer complained");
         if acked.iter().any(Option::is_some) {
             busy += 1;
             batches += check_batches(&dir.path().join("s"), engine, &acked);
@@ -255,7 +223,7 @@ fn kill_batch_writers(engine: &str, durability: &str, rounds: u64) {
     assert!(busy * 2 >= rounds, "{engine}: only {busy} of {rounds} kills hit a writer at work: nothing is shown");
 }
 
-fn check_batches(dir: &Path, engine: &str, acked: &[Option<u64>]) -> u64 {
+fn check_batches(dir: &Path, engine: &str, acked: &Acked) -> u64 {
     let store = Options::new().create(false).open(dir, &biombo::registry()).expect("the store opens");
     let mut seen = 0;
     for (writer, acked) in (0..).zip(acked) {

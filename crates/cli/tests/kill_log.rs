@@ -8,25 +8,20 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::Instant;
 
 use biombo::{Batch, Durability, Engine, EngineKind, Options, Registry, Store};
 use biombo_base::io::RealIo;
 use biombo_journal::LogOptions;
 use biombo_log::LogEngineOptions;
-use common::kill::{Dice, kill_soon, report};
+use common::kill::{Dice, ROUNDS_A_STORE, kill_soon, report, rounds, this_program};
 use common::run;
 use tempfile::tempdir;
 
 /// The environment variable that turns this test program into the child that writes: a durability and a directory.
 const CHILD: &str = "BIOMBO_KILL_LOG_CHILD";
-/// Rounds after which a new store is begun.
-const ROUNDS_A_STORE: u64 = 10;
 /// Threads that write keys of their own.
 const WRITERS: u64 = 2;
 /// Keys that each batch sets to its number; with 8 partitions they lie in nearly all of them.
@@ -132,9 +127,24 @@ struct Heard {
     saved: u64,
 }
 
+impl Heard {
+    /// Take a line of the child's in; whether it acknowledges a batch.
+    fn hear(&mut self, line: &str) -> bool {
+        let words: Vec<_> = line.split(' ').skip_while(|word| !["ack", "did"].contains(word)).collect();
+        let [word, a, b] = words[..] else { return false };
+        let (Ok(a), Ok(b)) = (a.parse::<u64>(), b.parse::<u64>()) else { return false };
+        if word == "ack" {
+            self.acked.insert(a, b);
+        } else {
+            (self.cleaned, self.saved) = (self.cleaned.max(a), self.saved.max(b));
+        }
+        word == "ack"
+    }
+}
+
 #[test]
 fn a_log_that_is_cleaned_and_saved_while_it_is_killed_loses_nothing_acknowledged() {
-    let rounds = std::env::var("BIOMBO_KILL_LOG_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(10);
+    let rounds = rounds("BIOMBO_KILL_LOG_ROUNDS", 10);
     let begin = Instant::now();
     let mut dice = Dice(4711);
     let mut dir = tempdir().expect("a directory");
@@ -149,39 +159,12 @@ fn a_log_that_is_cleaned_and_saved_while_it_is_killed_loses_nothing_acknowledged
             dir = tempdir().expect("a directory");
         }
         let durability = if round % 2 == 0 { "os" } else { "sync" };
-        let mut child = Command::new(std::env::current_exe().expect("this program has a file"))
-            .args(["--exact", "child_that_overwrites", "--nocapture"])
-            .env(CHILD, format!("{durability} {}", dir.path().join("s").display()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("this program runs again");
-        let stdout = child.stdout.take().expect("a pipe");
-        let (begun, working) = channel();
-        let listener = std::thread::spawn(move || {
-            let mut heard = Heard::default();
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let words: Vec<_> = line.split(' ').skip_while(|word| !["ack", "did"].contains(word)).collect();
-                let [word, a, b] = words[..] else { continue };
-                let (Ok(a), Ok(b)) = (a.parse::<u64>(), b.parse::<u64>()) else { continue };
-                if word == "ack" {
-                    heard.acked.insert(a, b);
-                    let _ = begun.send(());
-                } else {
-                    (heard.cleaned, heard.saved) = (heard.cleaned.max(a), heard.saved.max(b));
-                }
-            }
-            heard
-        });
-        kill_soon(&mut child, &working, &mut dice);
-        let heard = listener.join().expect("the listener ends");
-        let mut complaint = String::new();
-        child.stderr.take().expect("a pipe").read_to_string(&mut complaint).expect("text");
-        assert_eq!(complaint, "", "{durability}, round {round}: the writer complained");
+        let child = this_program("child_that_overwrites", CHILD, durability, &dir.path().join("s"));
+        let what = format!("{durability}, round {round}");
+        let heard = kill_soon(child, &mut dice, &what, Heard::hear);
         if !heard.acked.is_empty() {
             busy += 1;
-            batches += check(&dir.path().join("s"), &heard.acked, &format!("{durability}, round {round}"));
+            batches += check(&dir.path().join("s"), &heard.acked, &what);
             run("verify DIR/s", dir.path()).ok();
         }
         cleaned += heard.cleaned;

@@ -185,8 +185,12 @@ fn ticks(out: &mut String, ticks: impl Iterator<Item = (f64, String)>, unit: &st
     let ticks: Vec<_> = ticks.collect();
     for (i, (at, name)) in ticks.iter().enumerate() {
         let (at, from_end) = (*at, ticks.len() - 1 - i);
-        // Where there is little room, every second one of many is left out.
-        let sparse = if ticks.len() > 4 && from_end % 2 == 1 { " sparse" } else { "" };
+        // Every second one of many is left out, where there is little room every second one of some.
+        let is_second = from_end % 2 == 1;
+        if ticks.len() > 6 && is_second {
+            continue;
+        }
+        let sparse = if ticks.len() > 4 && is_second { " sparse" } else { "" };
         let anchor = if at < 1.0 {
             "start"
         } else if at > 99.0 {
