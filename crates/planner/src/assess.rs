@@ -27,7 +27,8 @@ impl Objective {
         Ok(Self { workers: (0..parts).collect(), count: parts })
     }
 
-    /// The same parts on `count` workers: `of_part[i]` runs part `i`.
+    /// The same parts on `count` workers: `of_part[i]` runs part `i`. Which worker is best for which part is a plan, too: of a graph whose
+    /// units are the parts, with their loads, and whose parts are the workers; `greedy` and [`relabel`](crate::relabel) answer it.
     ///
     /// # Errors
     /// If `of_part` has another length than there are parts, or names a worker of `count` or more.

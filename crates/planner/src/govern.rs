@@ -30,7 +30,8 @@ pub struct Rules {
     pub rest_ns: u64,
     /// The longest rest.
     pub rest_max_ns: u64,
-    /// The credit at the beginning, which is also the most that it is filled up to.
+    /// The credit at the beginning, which is also the most that time fills it up to: more than what moving a whole budget of bytes costs, or
+    /// such a plan is never begun before others have saved as much.
     pub allowance_ns: f64,
     /// The share of the time that may be lost by plans that do not pay; 0 to 1.
     pub loss_share: f64,

@@ -110,6 +110,11 @@ impl AccessGraph {
         self.ends[row.clone()].iter().map(|end| Vertex(*end)).zip(self.weights[row].iter().copied())
     }
 
+    /// How many neighbours a vertex has.
+    pub fn degree(&self, vertex: Vertex) -> usize {
+        (self.offsets[vertex.index() + 1] - self.offsets[vertex.index()]) as usize
+    }
+
     /// The loads of all vertices together.
     pub fn load_total(&self) -> u64 {
         self.load_total

@@ -182,6 +182,67 @@ fn a_plan_that_is_given_up_is_paid_for_and_followed_by_a_rest() {
     assert_eq!(governor.decide(0, &proposal(0.5, 1e6)), Verdict::Resting { until_ns: SECOND });
 }
 
+/// Carries out a plan at `now`, of which a share of the promise comes true, and gives the end of the trial.
+fn carry_out(governor: &mut Governor, now: u64, share: f64, cost_times: f64) -> u64 {
+    assert_eq!(governor.decide(now, &proposal(0.5, 1e6)), Verdict::Go);
+    governor.moved(now, cost_times * 1e6);
+    let end = now + Rules::default().trial_ns;
+    assert!(governor.observe(end, share * 1e9).is_some());
+    end
+}
+
+#[test]
+fn what_was_learnt_decides() {
+    // Saves 1.7 times its cost: enough for a margin of 1.5 as long as the model is trusted.
+    let narrow = proposal(0.005, 0.3e9 / 1.7);
+    assert_eq!(governor().decide(0, &narrow), Verdict::Go);
+    let mut doubted = governor();
+    let end = carry_out(&mut doubted, 0, 0.6, 1.0);
+    assert_eq!(doubted.decide(end, &narrow), Verdict::NotWorthIt);
+    let mut dear = governor();
+    let end = carry_out(&mut dear, 0, 1.0, 2.0);
+    assert_eq!(dear.decide(end, &narrow), Verdict::NotWorthIt);
+}
+
+#[test]
+fn disappointments_raise_margin_and_rest_and_kept_promises_lower_them() {
+    // Corrections are forgotten at once, so that only the margin is seen.
+    let mut governor = Governor::new(Rules { forget_ns: 1, ..Rules::default() }, 0).expect("rules");
+    let twice = proposal(0.005, 0.15e9);
+    let rest_of = |governor: &mut Governor, now: u64| match governor.decide(now, &twice) {
+        Verdict::Resting { until_ns } => (until_ns - now) / SECOND,
+        verdict => panic!("{verdict:?}"),
+    };
+    let mut now = carry_out(&mut governor, 0, 0.0, 1.0);
+    assert_eq!(rest_of(&mut governor, now), 1);
+    assert_eq!(governor.decide(now + SECOND, &twice), Verdict::NotWorthIt);
+    now = carry_out(&mut governor, now + SECOND, 0.0, 1.0);
+    assert_eq!(rest_of(&mut governor, now), 2);
+    // Margin 6 and a next rest of 4: two promises kept bring 1.5 and 1.
+    now = carry_out(&mut governor, now + 2 * SECOND, 1.0, 1.0);
+    assert_eq!(governor.decide(now + SECOND, &twice), Verdict::NotWorthIt);
+    now = carry_out(&mut governor, now + SECOND, 1.0, 1.0);
+    let mut other = governor.clone();
+    assert_eq!(other.decide(now + SECOND, &twice), Verdict::Go);
+    now = carry_out(&mut governor, now + SECOND, 0.0, 1.0);
+    assert_eq!(rest_of(&mut governor, now), 1);
+}
+
+#[test]
+fn time_fills_the_account_up_to_the_allowance_and_savings_that_are_no_number_do_nothing() {
+    let rules = Rules::default();
+    let mut governor = governor();
+    assert_eq!(governor.decide(0, &proposal(0.5, 0.4e9)), Verdict::Go);
+    governor.moved(0, 0.4e9);
+    assert_eq!(governor.observe(SECOND, f64::NAN), None);
+    assert!((governor.credit_ns() - 0.1e9 - rules.loss_share * 1e9).abs() < 1.0, "{}", governor.credit_ns());
+    governor.decide(1_000_000 * SECOND, &proposal(0.0, 0.0));
+    assert_eq!(governor.credit_ns(), rules.allowance_ns);
+    // A great loss is not carried further than an allowance below nothing.
+    governor.observe(1_000_001 * SECOND, -1e15);
+    assert!(governor.credit_ns() >= -rules.allowance_ns);
+}
+
 #[test]
 fn rules_out_of_range_are_refused() {
     let good = Rules::default();

@@ -30,6 +30,9 @@ fn an_assessment_says_what_a_hand_counts() {
     assert_eq!((found.part_overload, found.worker_overload), (2.0, 0.0));
     assert_eq!((found.cut, found.weight_total), (9, 12));
     assert_eq!((found.moved_bytes, found.moved_units, found.ways), (40, 1, 1));
+    // Two from part 0 and one from part 1 to part 2.
+    let found = objective.assess(&graph, &[Part(2), Part(2), Part(1), Part(2)]).expect("a plan");
+    assert_eq!((found.moved_bytes, found.moved_units, found.ways), (70, 3, 2));
 }
 
 #[test]

@@ -69,6 +69,14 @@ fn the_largest_sums_and_many_parts_are_named_too() {
 }
 
 #[test]
+fn where_bytes_are_equal_the_fewest_units_move() {
+    let graph = graph(&[(1, 0, 1), (1, 0, 1), (1, 5, 0), (1, 5, 1)], &[]);
+    // Either name moves 5 bytes; the plan's part 0 has two of part 1's units.
+    let plan = [Part(0), Part(0), Part(0), Part(0)];
+    assert_eq!(moved(&graph, &relabel(&graph, &plan, 2).expect("labels")), (5, 1));
+}
+
+#[test]
 fn a_plan_that_does_not_fit_is_refused() {
     let graph = graph(&[(1, 1, 0), (1, 1, 5)], &[]);
     assert_eq!(relabel(&graph, &[Part(0)], 2), Err(PlanError::Length { what: "the plan", given: 1, wanted: 2 }));

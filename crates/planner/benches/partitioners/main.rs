@@ -10,7 +10,7 @@ mod real;
 
 use std::time::Instant;
 
-use biombo_planner::{AccessGraph, Objective, Request, planners, relabel};
+use biombo_planner::{AccessGraph, Assessment, CostModel, Objective, Prices, Request, planner, planners, relabel};
 
 /// One table.
 fn compare(name: &str, graph: &AccessGraph, parts: &[u32]) {
@@ -46,8 +46,30 @@ fn main() {
     for path in files.iter().take(if small { 1 } else { usize::MAX }) {
         compare(&real::name(path), &real::read(path), &[8, 64]);
     }
+    weigh(&groups);
+}
+
+/// What comes after the planner: labels, and the best of the plan within a budget of a tenth of its bytes and without one.
+fn weigh(graph: &AccessGraph) {
+    let objective = Objective::new(8).expect("parts");
+    let request = Request::new(8).expect("parts").seed(1);
+    let plan = planner("ldg").and_then(|ldg| ldg.plan(graph, &request)).expect("a plan");
     let begin = Instant::now();
-    let plan: Vec<_> = groups.vertices().map(|v| biombo_planner::Part(v.0 * 7 % 64)).collect();
-    relabel(&groups, &plan, 64).expect("labels");
-    println!("\nrelabelling 64 parts: {:.2} ms", begin.elapsed().as_secs_f64() * 1e3);
+    let plan = relabel(graph, &plan, 8).expect("labels");
+    let labels_ms = begin.elapsed().as_secs_f64() * 1e3;
+    let moved_bytes = objective.assess(graph, &plan).expect("it fits").moved_bytes;
+    println!("\nco-access groups of 10 in 8 parts: labels in {labels_ms:.2} ms");
+    let prices =
+        Prices { crossing_ns: 1000.0, part_overload_ns: 1000.0, worker_overload_ns: 0.0, byte_ns: 1.0, pass_ns: 0.0 };
+    for budget_bytes in [u64::MAX, moved_bytes / 10] {
+        let model = CostModel::new(prices, 1e9, 1e9, budget_bytes).expect("a model");
+        let begin = Instant::now();
+        let proposal = model.propose(graph, &plan, &objective).expect("a proposal");
+        let took_ms = begin.elapsed().as_secs_f64() * 1e3;
+        let cut = |found: &Assessment| 100.0 * found.cut_share();
+        let (moved, before, after) = (proposal.after.moved_units, cut(&proposal.before), cut(&proposal.after));
+        println!(
+            "proposal within {budget_bytes} bytes: {moved} units move, {before:.1} % cut before, {after:.1} % after, {took_ms:.1} ms"
+        );
+    }
 }

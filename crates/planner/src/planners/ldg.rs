@@ -15,8 +15,15 @@ const PASSES: usize = 10;
 
 pub(super) struct Ldg;
 
-struct RoomLeft {
+/// The room that is left.
+pub(super) struct RoomLeft {
     capacity: f64,
+}
+
+impl RoomLeft {
+    pub(super) fn new(graph: &AccessGraph, request: &Request) -> Self {
+        Self { capacity: request.capacity(graph) }
+    }
 }
 
 impl Score for RoomLeft {
@@ -32,7 +39,7 @@ impl Planner for Ldg {
 
     fn plan(&self, graph: &AccessGraph, request: &Request) -> Result<Vec<Part>, PlanError> {
         let mut stream = Stream::new(graph, request, request.first(graph));
-        let score = RoomLeft { capacity: request.capacity(graph) };
+        let score = RoomLeft::new(graph, request);
         for _ in 0..PASSES {
             if stream.pass(&score) == 0 {
                 break;

@@ -14,8 +14,8 @@
 //! It does not promise the balance that it is asked for; a last pass over the parts that are too heavy does.
 //!
 //! **While it runs, the library replaces the process's handlers of SIGABRT and SIGTERM**: a SIGTERM that arrives in these milliseconds is
-//! taken for an error of its own if its thread gets the signal, and crashes the process if another thread does. Block both signals on the
-//! other threads, or choose `fennel`, where a process must end in order on SIGTERM.
+//! taken for an error of its own if its thread gets the signal, and may crash the process if another thread does. Where a process must end
+//! in order on SIGTERM, choose `multilevel`.
 
 use std::sync::{Mutex, PoisonError};
 

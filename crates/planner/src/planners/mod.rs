@@ -6,6 +6,7 @@ mod hash;
 mod ldg;
 #[cfg(feature = "metis")]
 mod metis;
+mod multilevel;
 mod range;
 mod stream;
 
@@ -33,6 +34,7 @@ pub fn planners() -> &'static [&'static dyn Planner] {
     &[
         #[cfg(feature = "metis")]
         &metis::Metis,
+        &multilevel::Multilevel,
         &fennel::Fennel,
         &ldg::Ldg,
         &greedy::Greedy,

@@ -48,7 +48,6 @@ impl<'a> Stream<'a> {
 
     /// Places again what makes a part too heavy. After it the promise holds, whatever the plan was: a part that is still too
     /// heavy had every unit placed again.
-    #[cfg(feature = "metis")]
     pub(super) fn repair(&mut self, score: &impl Score) {
         for at in 0..self.order.len() {
             let vertex = Vertex(self.order[at]);
@@ -56,6 +55,25 @@ impl<'a> Stream<'a> {
                 self.place(vertex, score);
             }
         }
+    }
+
+    /// Places again what has a neighbour in another part, in passes until a pass changes little; says where the units are then.
+    pub(super) fn refine(mut self, score: &impl Score, passes: usize) -> Vec<Part> {
+        self.repair(score);
+        for _ in 0..passes {
+            let mut moved = 0;
+            for at in 0..self.order.len() {
+                let vertex = Vertex(self.order[at]);
+                let part = self.plan[vertex.index()];
+                if self.graph.neighbours(vertex).any(|(other, _)| self.plan[other.index()] != part) {
+                    moved += usize::from(self.place(vertex, score));
+                }
+            }
+            if moved * 1000 <= self.order.len() {
+                break;
+            }
+        }
+        self.finish()
     }
 
     /// Takes a unit out and puts it where it scores best among the parts with room. Ties go to where it was, then to the part with
