@@ -139,6 +139,7 @@ impl<'c> Making<'c> {
 
     fn put(&mut self, bytes: &[u8], at: u64) -> Result<()> {
         self.file.write_at(bytes, at).map_err(|e| self.failed("write", e))?;
+        self.file.begin_write_back(at, bytes.len() as u64);
         self.bytes += bytes.len() as u64;
         self.unsynced_bytes += bytes.len() as u64;
         if self.unsynced_bytes >= SYNC_BYTES {
@@ -176,7 +177,7 @@ impl<'c> Making<'c> {
             }
             writer.log.sync()?;
         }
-        writer.log.after_sync();
+        drop(writer);
         self.stage = Stage::Finish;
         Ok(())
     }
