@@ -15,6 +15,9 @@ fn awkward() -> Vec<AccessGraph> {
     let star = |count: usize| (1..count).map(|n| (0, n, 1)).collect::<Vec<_>>();
     let mut graphs = Vec::new();
     for count in [1, 2, 7, 40, 300] {
+        // Units without load are never heavy.
+        graphs.push(graph(&vec![(0, 1, 0); count], &chain(count)));
+        graphs.push(graph(&vec![(0, 1, 0); count], &star(count)));
         for heavy in [1, 3, 20] {
             let load = |n: usize| if n < heavy { 1 << (50 - n) } else { (n % 3) as u64 };
             let units: Vec<_> = (0..count).map(|n| (load(n), 1, 0)).collect();

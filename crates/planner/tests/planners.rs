@@ -196,6 +196,38 @@ fn plans_are_the_same_while_other_threads_plan() {
 }
 
 #[test]
+fn coarsening_finds_the_large_pieces_of_a_grid() {
+    // 64 by 64 units, those below heavier than those above; METIS cuts 3.5 % of the edges, and streaming alone far more.
+    let at = |x: usize, y: usize| 64 * y + x;
+    let mut edges = Vec::new();
+    for y in 0..64 {
+        edges.extend((1..64).map(|x| (at(x - 1, y), at(x, y), 10)));
+        edges.extend((1..64).map(|x| (at(y, x - 1), at(y, x), 10)));
+    }
+    let graph = graph(&(0..64 * 64).map(|n| (1 + (n / 1024) as u64, 1, 0)).collect::<Vec<_>>(), &edges);
+    for name in ["metis", "multilevel"] {
+        let Ok(planner) = planner(name) else { continue };
+        let share = cut(&graph, &plan(planner, &graph, &Request::new(8).expect("a request")));
+        assert!(share < 0.08, "{name} cuts {share}");
+    }
+}
+
+#[test]
+fn a_small_slack_holds_where_graphs_are_coarsened_too() {
+    // Coarse units are as heavy as several percent of a part.
+    for (groups, size, parts) in [(300, 10, 4), (1000, 3, 8), (90, 33, 3)] {
+        let graph = scattered_groups(groups, size, 8);
+        let request = Request::new(parts).and_then(|r| r.slack(0.001)).expect("a request");
+        for planner in planners().iter().filter(|planner| planner.name() != "hash") {
+            let heaviest =
+                graph.loads_of(&plan(*planner, &graph, &request), parts).into_iter().max().unwrap_or(0) as f64;
+            let bound = request.load_bound(&graph) * (1.0 + 1e-9);
+            assert!(heaviest <= bound, "{}: {heaviest} of at most {bound}", planner.name());
+        }
+    }
+}
+
+#[test]
 fn heavy_edges_stay_whole_and_heavy_units_are_spread_without_cutting_much() {
     // Pairs, each tied a hundred times as much as anything else.
     let mut pairs: Vec<_> = (0..500).map(|n| (2 * n, 2 * n + 1, 100)).collect();

@@ -52,6 +52,18 @@ fn a_budget_keeps_the_moves_that_gain_the_most_for_a_byte() {
 }
 
 #[test]
+fn a_gain_that_an_earlier_move_lessened_waits_for_better_ones() {
+    // Part 0 has 20 too many. Unit 0 takes 12 of it away, after which unit 1 is worth 6 instead of 10, and unit 4's edge 9.
+    let units = [(12, 10, 0), (10, 10, 0), (50, 10, 0), (32, 10, 1), (0, 10, 0)];
+    let graph = graph(&units, &[(3, 4, 9)]);
+    let prices = Prices { crossing_ns: 1000.0, ..LOADS };
+    let plan = [Part(1), Part(1), Part(0), Part(1), Part(1)];
+    let proposal = model(prices, 20).propose(&graph, &plan, &Objective::new(2).expect("two")).expect("a proposal");
+    assert_eq!(moved(&graph, &proposal), [0, 4]);
+    assert_eq!(proposal.saving_ns, 21_000.0);
+}
+
+#[test]
 fn units_that_gain_only_together_move_together_and_idle_ones_stay() {
     // A pair in the heavy part; to part them costs more than the load is worth. The last unit has no load and no edge.
     let graph = graph(&[(5, 10, 0), (5, 10, 0), (10, 10, 0), (0, 10, 0)], &[(0, 1, 1_000_000)]);
