@@ -4,7 +4,6 @@
 //! - [`io`]: files behind one [`Io`](io::Io) trait, so that the same code runs on a real disk and on a simulated one
 //!   that loses, tears and refuses writes;
 //! - [`published`]: values that are read with one load and replaced as a whole;
-//! - [`slices`]: background work that gives the processor back soon;
 //! - [`mod@prefetch`]: asking for memory ahead of its use;
 //! - [`coding`], [`checksum`], [`clock`]: integers in bytes, CRC-32C, time that only goes forward;
 //! - [`topology`]: processors, NUMA nodes, pinning.
@@ -17,7 +16,6 @@ pub mod error;
 pub mod io;
 pub mod prefetch;
 pub mod published;
-pub mod slices;
 pub mod topology;
 
 pub use error::{Error, ErrorKind, Result};

@@ -19,16 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use biombo_base::io::{File, Mapping};
-use biombo_base::slices::Slices;
 
 /// Pages are made present in such pieces: the writer, and others of the process who want to change its mappings, wait for one at
-/// most. Some 50 us where memory is slow.
-const STEP_BYTES: u64 = 16 << 10;
+/// most.
+const STEP_BYTES: u64 = 512 << 10;
 /// How far ahead: what the writer writes while a thread that was woken waits for a processor. More would be written back in vain
 /// when the segment is not written to its end.
 const AHEAD_BYTES: u64 = 4 << 20;
-/// With less than this present there is no time to [rest](Slices::rest) between pieces.
-const NEAR_BYTES: u64 = 1 << 20;
 
 /// How far the pages of a segment are present.
 pub(crate) struct Ahead {
@@ -89,14 +86,13 @@ impl Ahead {
         offset + AHEAD_BYTES / 2 > present && present < self.mapping.capacity()
     }
 
-    /// The same, wherever the writer is.
-    pub fn is_few(&self) -> bool {
-        self.is_short(self.mapping.committed())
+    /// What the kernel has written back takes a fault again: begin again at the writer.
+    pub fn again(&self) {
+        self.present.store(self.mapping.committed(), Ordering::Relaxed);
     }
 
     /// Make the pages ahead of the writer present, on whatever thread.
     pub fn populate(&self) {
-        let mut slices = Slices::begin();
         loop {
             let (present, committed) = (self.present.load(Ordering::Relaxed), self.mapping.committed());
             let start = present.max(committed);
@@ -104,16 +100,10 @@ impl Ahead {
                 return;
             }
             let next = (start / STEP_BYTES + 1) * STEP_BYTES;
-            if next > self.filled.load(Ordering::Acquire) {
-                self.fill(next);
-            } else {
-                let _ = self.mapping.populate(start, next - start);
-            }
+            self.reach(next);
+            let _ = self.mapping.populate(start, next - start);
             // Unless it began again meanwhile.
             let _ = self.present.compare_exchange(present, next, Ordering::Relaxed, Ordering::Relaxed);
-            if next >= self.mapping.committed() + NEAR_BYTES {
-                slices.rest();
-            }
         }
     }
 
@@ -156,6 +146,7 @@ mod tests {
                 scope.spawn(|| {
                     while !is_done.load(Ordering::Relaxed) {
                         ahead.populate();
+                        ahead.again();
                     }
                 });
                 let mut writer = mapping.writer().unwrap();
@@ -195,6 +186,8 @@ mod tests {
                 ahead.populate();
                 at = end;
             }
+            ahead.again();
+            ahead.populate();
         }
     }
 

@@ -21,9 +21,7 @@ use crate::recovery::Found;
 use crate::{BATCH_BYTES_MAX, Lsn, Mode, Position, SegmentKind, SegmentNumber};
 
 /// A frame is written when it has so many bytes.
-const FRAME_BYTES: usize = 16 << 10;
-/// What was written is given to the device when it has so many bytes: little is left to the sync.
-const WRITE_BACK_BYTES: u64 = 256 << 10;
+const FRAME_BYTES: usize = 256 << 10;
 
 /// Writes a cold segment; from [`Log::cold_writer`](crate::Log::cold_writer). Dropped unfinished, it leaves nothing.
 pub struct ColdWriter {
@@ -129,12 +127,7 @@ impl ColdWriter {
         };
         header.encode(self.seed, &mut self.frame);
         self.file.write_at(&self.frame, self.offset).map_err(|e| self.failed("write", e))?;
-        let before = self.offset / WRITE_BACK_BYTES;
         self.offset += self.frame.len() as u64;
-        let pieces = self.offset / WRITE_BACK_BYTES - before;
-        if pieces > 0 {
-            self.file.begin_write_back(before * WRITE_BACK_BYTES, pieces * WRITE_BACK_BYTES);
-        }
         self.next_lsn = header.end_lsn();
         self.frame.truncate(FRAME_HEADER_BYTES);
         (self.headers_crc, self.frame_records) = (0, 0);

@@ -296,7 +296,7 @@ impl Files {
     /// Let go of what nobody reads any more, here and now.
     pub fn reclaim(&mut self, durable_lsn: Lsn) {
         let disused = self.poll(durable_lsn);
-        self.supply.clear(disused, &mut || ());
+        self.supply.clear(disused);
     }
 
     /// Read directly what has become durable. Returns mappings of such that nobody reads any more.
@@ -437,7 +437,7 @@ fn open_for_reading(io: &dyn Io, dir: &Path, found: &Found, io_mode: IoMode) -> 
         let file = io.open(&path, OpenMode::READ_DIRECT);
         let file = file.map_err(|e| Error::io(format_args!("open {}", path.display()), e))?;
         // A cold segment was written through the page cache.
-        file.uncache(0, u64::MAX);
+        file.uncache();
         return Ok(Arc::new(direct_segment(found, Footer::At(found.seal.footer), file)));
     }
     let data = io.open(&path, OpenMode::READ).and_then(|file| map_sealed(&*file, &found.seal));

@@ -4,25 +4,19 @@
 //! 1. `durable_lsn` is a prefix: a segment is synced only after all before it, and only then counted; or it is dropped.
 //! 2. Syncs are done one at a time (`syncing`): an error that the kernel reports once is seen by whoever syncs next, as
 //!    `poison`, before it can take another sync's success for its own.
-//! 3. Who syncs in the background does it in [slices](Slices) and leaves little to the sync itself, until somebody waits for
-//!    it (`hurried`).
-//! 4. After a failed sync nothing is synced any more, and everything that asks is refused.
+//! 3. After a failed sync nothing is synced any more, and everything that asks is refused.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use biombo_base::io::{File, Io, Mapping, OpenMode};
-use biombo_base::slices::Slices;
 use biombo_base::{Error, Result};
 
 use crate::Lsn;
 use crate::failure::unknown;
 use crate::sealing::Sealing;
-
-/// What is given to the device at once in the background: some 50 us of work.
-const PIECE_BYTES: u64 = 256 << 10;
 
 /// A segment to be synced.
 pub(crate) struct Unsynced {
@@ -31,8 +25,8 @@ pub(crate) struct Unsynced {
 }
 
 pub(crate) enum How {
-    /// The segment that is written, as far as it is.
-    Sync { file: Arc<dyn File>, mapping: Option<Arc<Mapping>>, end_bytes: u64 },
+    /// The segment that is written.
+    Sync(Arc<dyn File>, Option<Arc<Mapping>>),
     /// Its footer goes before.
     Sealed(Arc<Sealing>),
     /// Recovered: what no watermark covers may be in the page cache only; and if it was a failed sync that ended the last
@@ -41,37 +35,11 @@ pub(crate) enum How {
     Rewrite { path: PathBuf, from: u64, to: u64 },
 }
 
-impl How {
-    /// Let the device begin with what is to be synced, piece by piece, `rest`ing between them.
-    fn write_back(&self, rest: &mut dyn FnMut()) {
-        let (file, end_bytes) = match self {
-            Self::Sync { file, end_bytes, .. } => (file, *end_bytes),
-            Self::Sealed(sealing) => (sealing.file(), sealing.data_bytes()),
-            Self::Rewrite { .. } => return,
-        };
-        for at in (0..end_bytes).step_by(PIECE_BYTES as usize) {
-            let mapping = match self {
-                Self::Sync { mapping, .. } => mapping.clone(),
-                Self::Sealed(sealing) => sealing.mapping(),
-                Self::Rewrite { .. } => None,
-            };
-            if let Some(mapping) = mapping {
-                // Only time is at stake.
-                let _ = mapping.unmap_pages(at, PIECE_BYTES);
-            }
-            file.begin_write_back(at, PIECE_BYTES);
-            rest();
-        }
-    }
-}
-
 pub(crate) struct Flush {
     io: Arc<dyn Io>,
     queue: Mutex<Queue>,
     pushed: Condvar,
     syncing: Mutex<()>,
-    /// How many wait for `syncing` whom others wait for.
-    hurried: AtomicU32,
     durable_lsn: AtomicU64,
     poisoned: AtomicBool,
     poison: Mutex<Option<Arc<str>>>,
@@ -96,7 +64,6 @@ impl Flush {
             queue: Mutex::default(),
             pushed: Condvar::new(),
             syncing: Mutex::new(()),
-            hurried: AtomicU32::new(0),
             durable_lsn: AtomicU64::new(durable_lsn.0),
             poisoned: AtomicBool::new(false),
             poison: Mutex::new(None),
@@ -147,34 +114,12 @@ impl Flush {
         Err(Error::poisoned(locked(&self.poison).as_deref().unwrap_or("unknown")))
     }
 
-    /// Sync the oldest as fast as it can be done; false when there is none. An error poisons.
+    /// Sync the oldest; false when there is none. An error poisons.
     pub fn flush_one(&self) -> Result<bool> {
-        self.hurried.fetch_add(1, Ordering::Relaxed);
-        let syncing = locked(&self.syncing);
-        self.hurried.fetch_sub(1, Ordering::Relaxed);
-        self.flush_oldest(&syncing, &mut || ())
-    }
-
-    /// The same in the background.
-    pub fn flush_one_at_ease(&self) -> Result<bool> {
-        let syncing = locked(&self.syncing);
-        let mut slices = Slices::begin();
-        let mut rest = || {
-            if self.hurried.load(Ordering::Relaxed) == 0 {
-                slices.rest();
-            }
-        };
-        let oldest = locked(&self.queue).unsynced.front().cloned();
-        if let Some(oldest) = oldest {
-            oldest.how.write_back(&mut rest);
-        }
-        self.flush_oldest(&syncing, &mut rest)
-    }
-
-    fn flush_oldest(&self, _syncing: &MutexGuard<'_, ()>, rest: &mut dyn FnMut()) -> Result<bool> {
+        let _syncing = locked(&self.syncing);
         self.check()?;
         let Some(oldest) = locked(&self.queue).unsynced.front().cloned() else { return Ok(false) };
-        if let Err(error) = self.sync(&oldest, rest) {
+        if let Err(error) = self.sync(&oldest) {
             let error = unknown(error);
             self.poison(&error);
             return Err(error);
@@ -195,19 +140,18 @@ impl Flush {
         self.durable_to(first);
     }
 
-    fn sync(&self, unsynced: &Unsynced, rest: &mut dyn FnMut()) -> Result<()> {
+    fn sync(&self, unsynced: &Unsynced) -> Result<()> {
         let failed = |e| Error::io("sync a sealed segment", e);
         match &unsynced.how {
-            How::Sync { file, mapping, end_bytes } => {
-                let synced = mapping.as_ref().and_then(|mapping| {
+            How::Sync(file, mapping) => {
+                if let Some(mapping) = mapping {
                     // Only time is at stake.
-                    let _ = mapping.unmap_pages(0, *end_bytes);
-                    mapping.sync(*end_bytes)
-                });
-                synced.unwrap_or_else(|| file.sync()).map_err(failed)
+                    let _ = mapping.unmap_pages();
+                }
+                file.sync().map_err(failed)
             }
             How::Sealed(sealing) => {
-                sealing.finish_and(rest)?;
+                sealing.finish()?;
                 sealing.file().sync().map_err(failed)?;
                 sealing.open_for_readers(&*self.io);
                 Ok(())
@@ -267,10 +211,9 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Sync the oldest sealed segment that is not, in short slices as long as nobody waits; false when all are. An error poisons
-    /// the log.
+    /// Sync the oldest sealed segment that is not; false when all are. An error poisons the log.
     pub fn flush_one(&self) -> Result<bool> {
-        self.flush.flush_one_at_ease()
+        self.flush.flush_one()
     }
 
     /// Sync sealed segments as they come, until the log is closed. An error poisons the log and is returned.
@@ -281,7 +224,7 @@ impl Flusher {
     /// The same, and call `synced` after each: for who has something to do with segments that are durable.
     pub fn run_and(&self, synced: &mut dyn FnMut()) -> Result<()> {
         while self.flush.wait() {
-            if self.flush.flush_one_at_ease()? {
+            if self.flush.flush_one()? {
                 synced();
             }
         }
@@ -292,74 +235,5 @@ impl Flusher {
 impl std::fmt::Debug for Flusher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Flusher({} unsynced)", self.flush.len())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use biombo_base::io::sim::SimIo;
-
-    use super::*;
-
-    /// Notes what the device is told of a file.
-    struct Told {
-        file: Arc<dyn File>,
-        told: Mutex<Vec<Option<(u64, u64)>>>,
-    }
-
-    impl File for Told {
-        fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
-            self.file.read_at(buf, offset)
-        }
-        fn write_at(&self, buf: &[u8], offset: u64) -> std::io::Result<()> {
-            self.file.write_at(buf, offset)
-        }
-        fn sync(&self) -> std::io::Result<()> {
-            locked(&self.told).push(None);
-            self.file.sync()
-        }
-        fn len(&self) -> std::io::Result<u64> {
-            self.file.len()
-        }
-        fn set_len(&self, bytes: u64) -> std::io::Result<()> {
-            self.file.set_len(bytes)
-        }
-        fn allocate(&self, bytes: u64) -> std::io::Result<()> {
-            self.file.allocate(bytes)
-        }
-        fn fill(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
-            self.file.fill(offset, bytes)
-        }
-        fn map(&self, bytes: u64, committed: u64, writable: bool) -> std::io::Result<Arc<Mapping>> {
-            self.file.map(bytes, committed, writable)
-        }
-        fn begin_write_back(&self, offset: u64, bytes: u64) {
-            locked(&self.told).push(Some((offset, bytes)));
-        }
-    }
-
-    #[test]
-    fn the_device_has_all_of_a_segment_before_it_is_synced_in_the_background_and_who_is_in_a_hurry_only_syncs() {
-        const END_BYTES: u64 = 3 * PIECE_BYTES + 5;
-        let io: Arc<dyn Io> = Arc::new(SimIo::new(1));
-        io.create_dir_all("/d".as_ref()).unwrap();
-        let file = io.open("/d/f".as_ref(), OpenMode::CREATE_NEW).unwrap();
-        let flush = Flush::new(io, Lsn(0));
-        for (lsn, at_ease) in [(7, true), (9, false)] {
-            let told = Arc::new(Told { file: Arc::clone(&file), told: Mutex::default() });
-            let how = How::Sync { file: told.clone(), mapping: None, end_bytes: END_BYTES };
-            flush.push(Unsynced { end_lsn: Lsn(lsn), how });
-            assert!(if at_ease { flush.flush_one_at_ease() } else { flush.flush_one() }.unwrap());
-            assert_eq!(flush.durable_lsn(), Lsn(lsn));
-            let told = locked(&told.told).clone();
-            let (last, pieces) = told.split_last().unwrap();
-            assert_eq!(*last, None, "it is synced in the end");
-            let end = pieces.iter().flatten().fold(0, |end, &(offset, bytes)| {
-                assert_eq!(offset, end, "a piece is left out");
-                offset + bytes
-            });
-            assert!(if at_ease { pieces.len() == 4 && end >= END_BYTES } else { pieces.is_empty() }, "{told:?}");
-        }
-        assert!(!flush.flush_one_at_ease().unwrap());
     }
 }

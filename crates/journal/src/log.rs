@@ -198,11 +198,19 @@ impl Log {
         if let Some(active) = &self.active
             && self.durable_lsn() < self.written_lsn
         {
-            let (file, mapping) = (Arc::clone(&active.file), active.mapping().cloned());
-            let how = How::Sync { file, mapping, end_bytes: active.offset() };
+            let how = How::Sync(Arc::clone(&active.file), active.mapping().cloned());
             self.flush.push(Unsynced { end_lsn: self.written_lsn, how });
         }
         Ok(())
+    }
+
+    /// What [`begin_sync`](Self::begin_sync) began is done: pages that the kernel has written back are made ready again, by the
+    /// preparer.
+    pub fn after_sync(&mut self) {
+        if let Some(ahead) = self.active.as_ref().and_then(|active| active.ahead.as_ref()) {
+            ahead.again();
+            self.prepare.wake();
+        }
     }
 
     /// All records before this are durable.
@@ -371,7 +379,7 @@ impl Log {
         let made = self.files.make(self.written_lsn, self.durable_lsn(), write_bytes, mode, number);
         match (made, in_vain) {
             (Ok(made), Some(dropped)) => {
-                self.files.supply.remove(dropped.into(), &mut || ());
+                self.files.supply.remove(dropped.into());
                 Ok(made)
             }
             (Err(failure), Some(kept)) => {
@@ -450,7 +458,7 @@ impl Log {
         let number = in_vain.as_ref().map(|made| made.header.number);
         self.files.note_durable(durable_lsn, number).map_err(Failure::into_error)?;
         if let Some(dropped) = in_vain {
-            self.files.supply.remove(dropped.into(), &mut || ());
+            self.files.supply.remove(dropped.into());
         }
         if let Some(active) = &mut self.active {
             let nothing: [Parts<'_>; 0] = [];

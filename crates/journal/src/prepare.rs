@@ -12,7 +12,6 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use biombo_base::Result;
-use biombo_base::slices::Slices;
 
 use crate::ahead::Ahead;
 use crate::edits::Unsaid;
@@ -88,14 +87,6 @@ impl Prepare {
     pub fn quiesce(&self) {
         let state = self.state();
         drop(self.changed.wait_while(state, |state| state.busy));
-    }
-
-    /// Have pages present ahead of the writer, if they are few.
-    fn keep_ahead(&self) {
-        let ahead = self.state().ahead.clone();
-        if let Some(ahead) = ahead.filter(|ahead| ahead.is_few()) {
-            ahead.populate();
-        }
     }
 
     /// Wait for something to do; false when the log is closed.
@@ -191,11 +182,7 @@ impl Preparing {
         if let Some(ahead) = ahead {
             ahead.populate();
         }
-        let mut slices = Slices::begin();
-        self.supply.clear(std::mem::take(&mut self.disused), &mut || {
-            slices.rest();
-            self.prepare.keep_ahead();
-        });
+        self.supply.clear(std::mem::take(&mut self.disused));
         made.map_err(Failure::into_error)
     }
 

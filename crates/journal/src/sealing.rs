@@ -18,9 +18,6 @@ use crate::manifest::{FooterAt, Seal};
 use crate::table::Data;
 use crate::{Lsn, SegmentNumber};
 
-/// A footer is written in such pieces: some 50 us each where memory is slow.
-const FOOTER_PIECE_BYTES: usize = 16 << 10;
-
 /// How a segment is read from now on.
 pub(crate) enum Readers {
     /// By nobody.
@@ -81,19 +78,6 @@ impl Sealing {
         &self.file
     }
 
-    /// Where its frames end.
-    pub fn data_bytes(&self) -> u64 {
-        self.data_bytes
-    }
-
-    /// The mapping in which it is read, if there is one.
-    pub fn mapping(&self) -> Option<Arc<Mapping>> {
-        match &self.readers {
-            Readers::Mapped(mapping) => mapping.upgrade(),
-            Readers::None | Readers::Direct(_) => None,
-        }
-    }
-
     /// Where it ends as far as it is known: with its footer once that is written.
     pub fn seal(&self) -> Seal {
         let open = Seal { end_lsn: self.end_lsn, data_bytes: self.data_bytes, footer: None };
@@ -107,11 +91,6 @@ impl Sealing {
 
     /// Write the footer, unless somebody has. After an error the log's content is unknown.
     pub fn finish(&self) -> Result<Seal> {
-        self.finish_and(&mut || ())
-    }
-
-    /// The same, `rest`ing between pieces of the footer.
-    pub fn finish_and(&self, rest: &mut dyn FnMut()) -> Result<Seal> {
         let mut footer = self.footer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seal) = self.done.get() {
             return Ok(*seal);
@@ -120,7 +99,7 @@ impl Sealing {
         if !footer.is_empty() {
             let blocks = encode_footer(self.header.seed(), self.end_lsn, self.durable_lsn, &footer);
             let offset = self.data_bytes.next_multiple_of(BLOCK_BYTES as u64);
-            match self.write_footer(&blocks, offset, rest) {
+            match self.file.write_at(&blocks, offset) {
                 Ok(()) => seal.footer = Some(FooterAt { offset, bytes: footer.len() as u32 }),
                 Err(e) => {
                     let what = format_args!("write the footer of segment {}", self.header.number);
@@ -135,20 +114,14 @@ impl Sealing {
         let what = |e| unknown(Error::io(format_args!("seal segment {}", self.header.number), e));
         self.file_bytes.store(self.file.len().map_err(what)?, Ordering::Relaxed);
         *footer = Vec::new();
-        if let Some(mapping) = self.mapping() {
+        if let Readers::Mapped(mapping) = &self.readers
+            && let Some(mapping) = mapping.upgrade()
+        {
             read_at_random(&mapping);
             // Only time is at stake.
-            let _ = mapping.unmap_pages(0, u64::MAX);
+            let _ = mapping.unmap_pages();
         }
         Ok(*self.done.get_or_init(|| seal))
-    }
-
-    fn write_footer(&self, blocks: &[u8], offset: u64, rest: &mut dyn FnMut()) -> std::io::Result<()> {
-        for (at, piece) in (offset..).step_by(FOOTER_PIECE_BYTES).zip(blocks.chunks(FOOTER_PIECE_BYTES)) {
-            self.file.write_at(piece, at)?;
-            rest();
-        }
-        Ok(())
     }
 
     /// It is durable: if it is to be read directly, open it for that. A failure leaves that to who needs it.

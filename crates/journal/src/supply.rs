@@ -17,9 +17,6 @@ use crate::names::Name;
 use crate::table::Segment;
 use crate::{LogOptions, Mode, SegmentKind, SegmentNumber};
 
-/// Memory that is given back at once.
-const PIECE_BYTES: u64 = 256 << 10;
-
 /// A file kept for reuse.
 struct Free {
     number: SegmentNumber,
@@ -175,17 +172,17 @@ impl Supply {
         Ok(Made { header: *header, file, mapping, is_recycled: recycled, ahead })
     }
 
-    /// Let go of what nobody reads any more, `rest`ing between pieces of memory.
-    pub fn clear(&self, disused: Disused, rest: &mut dyn FnMut()) {
-        disused.removals.into_iter().for_each(|removal| self.remove(removal, rest));
+    /// Let go of what nobody reads any more.
+    pub fn clear(&self, disused: Disused) {
+        disused.removals.into_iter().for_each(|removal| self.remove(removal));
         for (segment, file) in disused.unmapped {
             drop(segment);
-            file.uncache(0, u64::MAX);
+            file.uncache();
         }
     }
 
     /// Keep the file of a dropped segment for reuse, or remove it. If that fails, it is a left-over of no importance.
-    pub fn remove(&self, removal: Removal, rest: &mut dyn FnMut()) {
+    pub fn remove(&self, removal: Removal) {
         let Removal { header, file_bytes, mapping } = removal;
         let path = Name::Segment(header.number).path(&self.dir);
         let wanted = self.free().len() < self.recycle_segments_max && self.recycles(header.mode);
@@ -200,7 +197,6 @@ impl Supply {
                     .and_then(|file| file.set_len(self.segment_bytes))
                     .is_ok();
         if !(wanted && fits) {
-            self.forget(&path, file_bytes, mapping.as_deref(), rest);
             drop(mapping);
             let _ = self.io.remove_file(&path);
             return;
@@ -208,21 +204,6 @@ impl Supply {
         if self.io.rename(&path, &Name::Free(header.number).path(&self.dir)).is_ok() {
             let mapping = mapping.filter(|mapping| header.mode == Mode::Mapped && mapping.is_writable());
             self.free().push(Free { number: header.number, mapping });
-        }
-    }
-}
-
-impl Supply {
-    /// Give back the memory of a file that is going to be removed, piece by piece: removing it would give back all at once.
-    fn forget(&self, path: &Path, bytes: u64, mapping: Option<&Mapping>, rest: &mut dyn FnMut()) {
-        // Only time is at stake.
-        let Ok(file) = self.io.open(path, OpenMode::READ) else { return };
-        for at in (0..bytes).step_by(PIECE_BYTES as usize) {
-            if let Some(mapping) = mapping {
-                let _ = mapping.unmap_pages(at, PIECE_BYTES);
-            }
-            file.uncache(at, PIECE_BYTES);
-            rest();
         }
     }
 }

@@ -24,7 +24,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap};
+use rustix::mm::{MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use super::count::Counters;
 
@@ -205,28 +205,16 @@ impl Mapping {
         }
     }
 
-    /// Let go of the pages of a range of a file's mapping; whoever touches them takes a short fault. The content stays, what was stored too.
+    /// Let go of the pages of a file's mapping; whoever touches them takes a short fault. The content stays, what was stored too.
     ///
     /// For before a [sync](super::File::sync): the kernel takes from every mapping the right to store to what it writes, page by
     /// page, and interrupts all processors of the program at each. Pages that are not mapped are spared that.
-    pub fn unmap_pages(&self, offset: u64, bytes: u64) -> Result<()> {
+    pub fn unmap_pages(&self) -> Result<()> {
         match &self.backing {
-            Backing::Counted(_) => self.advise_pages(offset, bytes, rustix::mm::Advice::LinuxDontNeed),
+            Backing::Counted(_) => self.advise_pages(0, u64::MAX, rustix::mm::Advice::LinuxDontNeed),
             // Memory without a file would lose what is in it.
             Backing::Anonymous | Backing::Recorded(_) | Backing::Lent(_) => Ok(()),
         }
-    }
-
-    /// Make the first `bytes` of a file's mapping durable: what [`File::sync`](super::File::sync) does for a whole file whose length
-    /// stays, so that pages behind them, which their writer is going to use, are not written and not made read-only for that. `None`
-    /// where the system does not write back the mapping itself: sync its file. An error is one of a failed sync.
-    pub fn sync(&self, bytes: u64) -> Option<Result<()>> {
-        let Backing::Counted(counters) = &self.backing else { return None };
-        counters.synced();
-        let bytes = bytes.min(self.capacity as u64) as usize;
-        // SAFETY: (B7) the range lies in the mapping, and writing it back leaves its bytes as they are.
-        let synced = unsafe { msync(self.memory.as_ptr().cast(), bytes, MsyncFlags::SYNC) };
-        Some(synced.map_err(Error::from))
     }
 
     /// Tell the kernel how a range will be used. The content stays.

@@ -48,27 +48,6 @@ fn what_is_appended_is_read_through_the_mapping_and_through_the_file() {
 }
 
 #[test]
-fn the_front_of_a_file_is_synced_through_its_mapping_and_the_pages_come_again_when_they_were_let_go() {
-    let (io, dir) = (RealIo::new(), tempfile::tempdir().unwrap());
-    let file = allocated(&io, &dir.path().join("f"), 40_000);
-    let mapping = file.map(40_000, 0, true).unwrap();
-    let mut writer = mapping.writer().unwrap();
-    writer.append_at(0, &[&[7; 10_000]]).unwrap();
-    let before = io.counts().syncs;
-    for bytes in [1, 10_000, 40_000, u64::MAX] {
-        mapping.unmap_pages(4096, 4096).unwrap();
-        mapping.sync(bytes).expect("a file's mapping is synced").unwrap();
-        file.begin_write_back(0, bytes);
-    }
-    assert_eq!(io.counts().syncs, before + 4);
-    writer.append_at(10_000, &[&[8; 30_000]]).unwrap();
-    assert!(mapping.slice(0, 40_000).unwrap().iter().enumerate().all(|(at, b)| *b == if at < 10_000 { 7 } else { 8 }));
-    assert!(Mapping::anonymous(4096).unwrap().sync(4096).is_none(), "there is no file");
-    let sim = allocated(&SimIo::new(1), "f".as_ref(), 4096);
-    assert!(sim.map(4096, 0, true).unwrap().sync(4096).is_none(), "the simulated disk hears of its files' syncs");
-}
-
-#[test]
 fn misuse_is_an_error_and_changes_nothing() {
     on_both(|io, path| {
         let file = allocated(io, path, 4096);

@@ -17,7 +17,6 @@ mod mapping;
 mod mode;
 mod real;
 pub mod sim;
-mod write_back;
 
 pub use aligned::AlignedBuf;
 pub use count::{Counters, Counts};
@@ -88,12 +87,8 @@ pub trait File: Send + Sync {
     /// is mapped, nobody cuts the file off or changes what is committed. Stores through the mapping are made durable by
     /// [`sync`](File::sync), like writes.
     fn map(&self, bytes: u64, committed: u64, writable: bool) -> Result<Arc<Mapping>>;
-    /// Let the system begin to write `bytes` at `offset` to the device, and do not wait for it: a later [`sync`](File::sync) has less to
-    /// do at once. A hint, which makes nothing durable.
-    fn begin_write_back(&self, _offset: u64, _bytes: u64) {}
-    /// Let the page cache forget what it has of `bytes` at `offset` (`u64::MAX`: of all behind it) and need not write: it will not
-    /// be read through it soon. A hint.
-    fn uncache(&self, _offset: u64, _bytes: u64) {}
+    /// Let the page cache forget what it has of the file and need not write: it will not be read through it soon. A hint.
+    fn uncache(&self) {}
 }
 
 /// A held advisory lock; dropping it releases it.

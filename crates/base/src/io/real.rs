@@ -266,14 +266,9 @@ impl File for RealFile {
         Mapping::of_file(self.file.as_fd(), bytes, committed, writable, Arc::clone(&self.counters))
     }
 
-    fn begin_write_back(&self, offset: u64, bytes: u64) {
-        super::write_back::begin(self.file.as_fd(), offset, bytes);
-    }
-
-    fn uncache(&self, offset: u64, bytes: u64) {
-        let bytes = if bytes == u64::MAX { None } else { std::num::NonZeroU64::new(bytes) };
+    fn uncache(&self) {
         // Only memory is at stake.
-        let _ = rustix::fs::fadvise(&self.file, offset, bytes, rustix::fs::Advice::DontNeed);
+        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
     }
 
     fn allocate(&self, bytes: u64) -> Result<()> {

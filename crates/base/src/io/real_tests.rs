@@ -40,7 +40,7 @@ fn direct_reads_see_what_was_written_and_stop_at_an_end_within_a_block() {
         assert_eq!(reader.read_at(&mut back[..BLOCK_BYTES], 8192).unwrap(), content.len() - 8192);
         assert_eq!(reader.read_at(&mut back[..BLOCK_BYTES], 12288).unwrap(), 0);
         written.sync().unwrap();
-        written.uncache(0, u64::MAX);
+        written.uncache();
     }
 }
 

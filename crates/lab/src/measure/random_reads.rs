@@ -37,7 +37,7 @@ pub fn random_reads_per_s(dir: &Path, threads: u32) -> Result<Option<f64>> {
     for path in files(dir).map_err(|e| Error::io(format!("list {}", dir.display()), e))?.into_iter().take(FILES_MAX) {
         let failed = |e| Error::io(format!("read {}", path.display()), e);
         let file = io.open(&path, OpenMode::READ_DIRECT).map_err(failed)?;
-        file.uncache(0, u64::MAX);
+        file.uncache();
         for (from, to) in data(&path).map_err(failed)? {
             let count = (to - from) / BLOCK_BYTES as u64;
             if count > 0 {

@@ -139,7 +139,6 @@ impl<'c> Making<'c> {
 
     fn put(&mut self, bytes: &[u8], at: u64) -> Result<()> {
         self.file.write_at(bytes, at).map_err(|e| self.failed("write", e))?;
-        self.file.begin_write_back(at, bytes.len() as u64);
         self.bytes += bytes.len() as u64;
         self.unsynced_bytes += bytes.len() as u64;
         if self.unsynced_bytes >= SYNC_BYTES {
@@ -177,7 +176,7 @@ impl<'c> Making<'c> {
             }
             writer.log.sync()?;
         }
-        drop(writer);
+        writer.log.after_sync();
         self.stage = Stage::Finish;
         Ok(())
     }

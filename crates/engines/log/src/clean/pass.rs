@@ -29,7 +29,7 @@ use crate::keys::KeyList;
 use crate::record::{Kind, Record};
 
 /// Bytes that are read in one step.
-const COPY_BYTES: u64 = 16 << 10;
+const COPY_BYTES: u64 = 64 << 10;
 /// Records that are moved under the locks at once: some tens of microseconds.
 const MOVE_RECORDS: usize = 24;
 /// Records that are read ahead of that, where they are read directly: a multiple of [`MOVE_RECORDS`].
@@ -211,7 +211,7 @@ impl Pass {
             }
             writer.log.sync()?;
         }
-        drop(writer);
+        writer.log.after_sync();
         self.stage = Stage::Install;
         Ok(())
     }

@@ -5,7 +5,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use biombo_base::clock::monotonic_ns;
-use biombo_base::slices::Slices;
 use biombo_base::{Error, Result};
 
 use crate::engine::Core;
@@ -124,7 +123,6 @@ fn run(core: &Core, signal: &Signal) {
     let mut retry = None;
     while signal.wait(retry) {
         retry = None;
-        let mut slices = Slices::begin();
         while !signal.is_closed() {
             let stepped = {
                 let mut cleaner = core.lock_cleaner();
@@ -154,15 +152,12 @@ fn run(core: &Core, signal: &Signal) {
             };
             match stepped {
                 // Records are moved in small groups: let writers and readers in between.
-                Ok(Some((Stage::Move, _))) if per_second.is_none() => std::thread::yield_now(),
-                Ok(Some((Stage::Move, _))) => slices.rest(),
+                Ok(Some((Stage::Move, _))) => std::thread::yield_now(),
                 Ok(Some((_, bytes))) => {
                     owed_ns += per_second.map_or(0, |per_second| (bytes as f64 / per_second * 1e9) as u64);
                     if owed_ns >= WAIT_NS_MIN {
                         signal.pause(Duration::from_nanos(owed_ns));
-                        (owed_ns, slices) = (0, Slices::begin());
-                    } else if per_second.is_some() {
-                        slices.rest();
+                        owed_ns = 0;
                     }
                 }
                 // Space was won: tell the writers.
