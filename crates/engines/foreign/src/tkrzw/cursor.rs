@@ -4,6 +4,12 @@
 //!    stay as they were when the cursor came there.
 //! 2. Where the record that the library's iterator stands on was removed by another thread, its movements fail with
 //!    `NOT_FOUND`; the cursor then goes on from its own copy of the key.
+//! 3. Everything rests on the library's search upwards alone, which holds the tree's lock from its look at the root to the end.
+//!    Between a movement and the reading of the record the page may be split, and the reading then gives the first key of the
+//!    new page, which lies before the one that was found: each reading is checked, and done again where it does not fit.
+//! 4. What the library finds below a key counts only when a search upwards from there finds nothing before that key. Its search
+//!    downwards looks into the page twice: where the page's last record goes between the two looks, it passes over the whole
+//!    page (`PreviousImpl` in 1.0.25).
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -13,12 +19,17 @@ use biombo_engine::{Cursor, Result};
 use super::{Tkrzw, chars, ffi, last_error, size};
 use crate::c;
 
-/// How often a record may vanish between the movement to it and its reading before the cursor takes it for the end.
-const ATTEMPTS: u32 = 3;
+/// How often nothing may be found behind a movement before the cursor takes it for the end: the record may have vanished
+/// between the movement and its reading, or the one that the iterator stood on before.
+const ATTEMPTS: u32 = 4;
+/// How often the library's search downwards is asked before the cursor walks up to the key instead.
+const SEARCHES_DOWN: u32 = 4;
 
 pub(super) struct TreeCursor {
     iter: *mut ffi::DbmIter,
     here: Option<Record>,
+    /// Whether the library's iterator stands on `here`, so that its own step forward leads to what is next.
+    stands: bool,
     engine: Arc<Tkrzw>,
 }
 
@@ -62,7 +73,7 @@ impl TreeCursor {
     pub(super) fn new(engine: Arc<Tkrzw>) -> Self {
         // SAFETY: (FC1) the database is open, and `engine` keeps it so.
         let iter = unsafe { ffi::tkrzw_dbm_make_iterator(engine.dbm.0) };
-        Self { iter, here: None, engine }
+        Self { iter, here: None, stands: false, engine }
     }
 
     /// The result of a movement: `true` if it went, `false` if there is no such record.
@@ -82,9 +93,28 @@ impl TreeCursor {
         self.moved(ok)
     }
 
-    /// Move by `go` and take the record there if its key is one that `fits`. Otherwise ask `again` before this counts as the
-    /// end: the record may have vanished between the movement and its reading, or the one that the iterator stood on before,
-    /// or its page may have been split meanwhile.
+    /// Move by `go` and copy the record there into `record`, if its key is one that `fits`; `false` if there is none. Where that
+    /// fails, move by `again`: without end where a key does not fit, since somebody split the page meanwhile.
+    fn fetch(
+        &self,
+        go: impl Fn(*mut ffi::DbmIter) -> bool,
+        again: impl Fn(*mut ffi::DbmIter) -> bool,
+        fits: impl Fn(&[u8]) -> bool,
+        record: &mut Record,
+    ) -> Result<bool> {
+        let mut is_there = self.moved(go(self.iter))? && self.read(record)?;
+        let mut attempts = 1;
+        while !(is_there && fits(&record.key)) {
+            if !is_there && attempts == ATTEMPTS {
+                return Ok(false);
+            }
+            attempts += u32::from(!is_there);
+            is_there = self.moved(again(self.iter))? && self.read(record)?;
+        }
+        Ok(true)
+    }
+
+    /// As [`fetch`](Self::fetch), for the cursor's own record.
     fn step(
         &mut self,
         go: impl Fn(*mut ffi::DbmIter) -> bool,
@@ -92,20 +122,17 @@ impl TreeCursor {
         fits: impl Fn(&[u8]) -> bool,
     ) -> Result<()> {
         let mut record = self.here.take().unwrap_or_default();
-        let mut found = self.moved(go(self.iter))? && self.read(&mut record)? && fits(&record.key);
-        for _ in 0..ATTEMPTS {
-            if found {
-                break;
-            }
-            found = self.moved(again(self.iter))? && self.read(&mut record)? && fits(&record.key);
+        if self.fetch(go, again, fits, &mut record)? {
+            self.here = Some(record);
         }
-        self.here = found.then_some(record);
+        self.stands = true;
         Ok(())
     }
 
     /// Whether a key at or past `key` (or only past it) exists; if so, `record` is the first one.
     fn probe(&self, key: &[u8], inclusive: bool, record: &mut Record) -> Result<bool> {
-        Ok(self.moved(jump_upper(self.iter, key, inclusive))? && self.read(record)?)
+        let go = |iter| jump_upper(iter, key, inclusive);
+        self.fetch(go, go, |found| found > key || inclusive && found == key, record)
     }
 
     /// To the last key. The library's own `last`, and its search below a key greater than all, cannot be used: in a file that was
@@ -151,10 +178,8 @@ impl TreeCursor {
                 }
             }
         }
-        // Stand on it, so that the next movement starts there.
-        if self.moved(jump_upper(self.iter, &record.key, true))? {
-            self.here = Some(record);
-        }
+        self.here = Some(record);
+        self.stands = false;
         Ok(())
     }
 }
@@ -167,15 +192,35 @@ impl Cursor for TreeCursor {
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         let mut behind = Record::default();
-        while !self.probe(key, true, &mut behind)? {
-            self.seek_last()?;
-            // A key past this one may have come since the look: then the last one is not what was asked for.
-            if self.here.as_ref().is_none_or(|here| *here.key < *key) {
+        let mut searches = 0;
+        loop {
+            if searches == SEARCHES_DOWN {
+                self.here = Some(std::mem::take(&mut behind));
+            } else if self.probe(key, true, &mut behind)? {
+                let go = |iter| jump_lower(iter, key);
+                if let Err(error) = self.step(go, go, |found| found < key) {
+                    // Where nothing is left at or past the key, the library looks for the last page (see `seek_last`).
+                    if self.probe(key, true, &mut behind)? {
+                        return Err(error);
+                    }
+                    continue;
+                }
+                searches += 1;
+            } else {
+                self.seek_last()?;
+                // A key past this one may have come since the look: then the last one is not what was asked for.
+                if self.here.as_ref().is_none_or(|here| *here.key < *key) {
+                    return Ok(());
+                }
+                continue;
+            }
+            let floor = self.here.as_ref().map_or(&b""[..], |here| &here.key);
+            let is_closest = !self.probe(floor, self.here.is_none(), &mut behind)? || *behind.key >= *key;
+            self.stands = false;
+            if is_closest {
                 return Ok(());
             }
         }
-        let go = |iter| jump_lower(iter, key);
-        self.step(go, go, |found| found < key)
     }
 
     fn first(&mut self) -> Result<()> {
@@ -190,9 +235,13 @@ impl Cursor for TreeCursor {
 
     fn next(&mut self) -> Result<()> {
         let Some(key) = self.here.as_ref().map(|here| here.key.clone()) else { return Ok(()) };
+        let search = |iter| jump_upper(iter, &key, false);
+        if !self.stands {
+            return self.step(search, search, |found| *found > *key);
+        }
         // SAFETY: (FC1) the iterator is live.
         let go = |iter| unsafe { ffi::tkrzw_dbm_iter_next(iter) };
-        self.step(go, |iter| jump_upper(iter, &key, false), |found| *found > *key)
+        self.step(go, search, |found| *found > *key)
     }
 
     fn prev(&mut self) -> Result<()> {
