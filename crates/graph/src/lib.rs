@@ -1,0 +1,20 @@
+//! Graphs: directed or undirected, with any 64-bit numbers as vertex ids, and the kernels of the GAP benchmark over them.
+//!
+//! - [`input`] reads edges from files, [`generate`] draws them; [`ids`] numbers vertices densely;
+//! - [`media`] is where arrays live; [`team`] is the threads that work on them;
+//! - [`view`] is what a kernel sees of a graph; [`csr`] is the static layout.
+#![deny(unsafe_code)]
+
+pub mod csr;
+pub mod generate;
+pub mod ids;
+pub mod input;
+pub mod media;
+pub mod team;
+pub mod view;
+
+/// An edge from the first vertex to the second, by their dense numbers.
+pub type Edge = [u32; 2];
+
+/// The most vertices of a graph: dense numbers have 31 bits, the 32nd is for marks.
+pub const VERTICES_MAX: usize = 1 << 31;

@@ -1,0 +1,164 @@
+//! Arrays of numbers in memory of their own: zeroed, and on huge pages where the system has them.
+//!
+//! Kernels hop through arrays of many megabytes; on pages of 4 KiB such a hop costs twice as much as on pages of 2 MiB, for the
+//! look-up of its address alone. The system's allocator asks for no huge pages where they must be asked for, so this maps memory itself.
+//!
+//! Invariants:
+//! 1. `memory` is a private anonymous mapping of at least `len` times the size of `T` bytes, which this value made and unmaps
+//!    once; or dangling, where that is 0 bytes.
+//! 2. Every element is initialised: the system gives zeros, and zeros are a value of every [`Plain`] type.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use biombo_base::{Error, Result};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// Arrays of at least this many bytes ask for huge pages.
+const HUGE_BYTES_MIN: usize = 2 << 20;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// Numbers of which zeroed memory is a value, that are aligned to 8 bytes at most and need no drop.
+pub trait Plain: sealed::Sealed + Send + 'static {}
+
+macro_rules! plain {
+    ($($type:ty),*) => { $(impl sealed::Sealed for $type {} impl Plain for $type {})* };
+}
+plain!(u8, u32, u64, f32, f64, [u32; 2], AtomicU32, AtomicU64);
+
+/// An array of `T`; see the module.
+///
+/// ```
+/// use biombo_graph::media::Array;
+/// let mut squares = Array::<u64>::zeroed(10)?;
+/// squares.iter_mut().zip(0..).for_each(|(square, n)| *square = n * n);
+/// assert_eq!(squares[9], 81);
+/// # Ok::<(), biombo_base::Error>(())
+/// ```
+pub struct Array<T: Plain> {
+    memory: NonNull<T>,
+    len: usize,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: (G1) the array owns its memory alone, and memory belongs to no thread; its elements are `Send`.
+unsafe impl<T: Plain> Send for Array<T> {}
+// SAFETY: (G1) a shared array lends shared elements only, which are `Sync`.
+unsafe impl<T: Plain + Sync> Sync for Array<T> {}
+
+impl<T: Plain> Array<T> {
+    /// `len` zeros. Pages are taken from the system when they are first touched.
+    ///
+    /// # Errors
+    /// `Invalid` when that is more than memory can address, `Io` when the system has no room.
+    pub fn zeroed(len: usize) -> Result<Self> {
+        let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize);
+        let bytes = bytes.ok_or_else(|| Error::invalid(format!("an array of {len} elements is too large")))?;
+        if bytes == 0 {
+            return Ok(Self { memory: NonNull::dangling(), len, owns: PhantomData });
+        }
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: (G1) a fresh mapping at an address that the kernel chooses replaces no memory of anybody's.
+        let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
+        let memory = memory.map_err(|e| Error::io(format_args!("get {bytes} bytes of memory"), e.into()))?;
+        if bytes >= HUGE_BYTES_MIN {
+            // SAFETY: (G2) the range is the mapping just made, and this advice changes no byte. Without huge pages it fails: then
+            // the array has small ones.
+            let _ = unsafe { madvise(memory, bytes, Advice::LinuxHugepage) };
+        }
+        let memory = NonNull::new(memory.cast()).expect("invariant: the kernel maps nothing at address 0");
+        Ok(Self { memory, len, owns: PhantomData })
+    }
+
+    /// A copy of `items`.
+    ///
+    /// # Errors
+    /// As [`zeroed`](Self::zeroed).
+    pub fn copy_of(items: &[T]) -> Result<Self>
+    where
+        T: Copy,
+    {
+        let mut array = Self::zeroed(items.len())?;
+        array.copy_from_slice(items);
+        Ok(array)
+    }
+
+    /// How much memory it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+}
+
+impl<T: Plain> Deref for Array<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: (G3) so many initialised elements are there (invariants 1, 2) for as long as `self` is borrowed, and pages
+        // are aligned for every Plain type; a dangling pointer stands for no bytes.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Plain> DerefMut for Array<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: (G3) as above, and `self` is borrowed by nobody else.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Plain> Drop for Array<T> {
+    fn drop(&mut self) {
+        let bytes = self.memory_bytes();
+        if bytes > 0 {
+            // SAFETY: (G1) the mapping is this value's own, and nothing borrows it any more. It needs no drop of elements.
+            let unmapped = unsafe { munmap(self.memory.as_ptr().cast(), bytes) };
+            debug_assert!(unmapped.is_ok(), "an array's own mapping can be unmapped");
+        }
+    }
+}
+
+impl<T: Plain + std::fmt::Debug> std::fmt::Debug for Array<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Array").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_begin_as_zeros_and_keep_what_is_stored() {
+        for len in [0, 1, 5, 1000, (4 << 20) + 3] {
+            let mut array = Array::<u32>::zeroed(len).unwrap();
+            assert_eq!(array.len(), len);
+            assert!(array.iter().all(|item| *item == 0));
+            array.iter_mut().zip(0..).for_each(|(item, n)| *item = n);
+            assert!(array.iter().copied().eq(0..len as u32));
+            assert!(*Array::copy_of(&array).unwrap() == *array);
+        }
+    }
+
+    #[test]
+    fn arrays_go_to_other_threads() {
+        let mut array = Array::<u64>::zeroed(100).unwrap();
+        std::thread::scope(|scope| {
+            let (left, right) = array.split_at_mut(50);
+            scope.spawn(move || left.fill(1));
+            scope.spawn(move || right.fill(2));
+        });
+        let array = std::thread::spawn(move || array).join().unwrap();
+        assert_eq!(array.iter().sum::<u64>(), 150);
+    }
+
+    #[test]
+    fn what_no_memory_can_hold_is_an_error() {
+        assert!(Array::<u64>::zeroed(usize::MAX / 4).is_err());
+        assert!(Array::<u64>::zeroed(1 << 58).is_err());
+    }
+}

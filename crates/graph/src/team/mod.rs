@@ -1,0 +1,262 @@
+//! A team of threads that works through loops together; see [`Team`].
+//!
+//! Own instead of a general pool: kernels run hundreds of short loops a second, so that threads wait for the next one awake for a
+//! while; threads can be pinned; results must not depend on which thread did what. There is one call that begins a loop on
+//! all threads and returns when all are done; everything else is safe code over it.
+//!
+//! Invariants:
+//! 1. A loop runs on every thread of the team exactly once, and [`Team::run`] returns or unwinds only after all have ended.
+//! 2. One loop at a time: `run` borrows the team mutably, so that loops neither nest nor meet.
+
+#[expect(unsafe_code, reason = "a borrow lent to other threads, under a rule of SAFETY.md")]
+mod call;
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use biombo_base::topology::{Topology, pin_current_thread};
+use biombo_base::{Error, Result};
+
+use call::Call;
+
+/// How often a thread looks for news before it sleeps: some tens of microseconds.
+const SPINS: u32 = 4_000;
+
+/// The most threads of a team.
+const THREADS_MAX: usize = 1024;
+
+/// Threads that work through loops together. The thread that calls is one of them.
+///
+/// ```
+/// use biombo_graph::team::Team;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// let mut team = Team::new(2)?;
+/// let sum = AtomicU64::new(0);
+/// team.blocks(1000, 64, |_, block| {
+///     sum.fetch_add(block.map(|n| n as u64).sum(), Ordering::Relaxed);
+/// });
+/// assert_eq!(sum.into_inner(), 499_500);
+/// # Ok::<(), biombo_base::Error>(())
+/// ```
+pub struct Team {
+    shared: Arc<Shared>,
+    threads: usize,
+    others: Vec<JoinHandle<()>>,
+}
+
+/// What the team's threads share.
+struct Shared {
+    state: Mutex<State>,
+    /// A loop began, or the team ends.
+    begun: Condvar,
+    /// The last thread ended its part.
+    ended: Condvar,
+    /// Counts loops; looked at without the lock.
+    round: AtomicU64,
+    /// How many threads have not ended their part of this round.
+    working: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    call: Option<Call>,
+    is_over: bool,
+    panic: Option<Box<dyn std::any::Any + Send>>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Team {
+    /// A team of `threads`, the caller included, which run where the system lets them.
+    ///
+    /// # Errors
+    /// `Invalid` for none or more than 1,024; `Io` when the system gives no more threads.
+    pub fn new(threads: usize) -> Result<Self> {
+        Self::with_cpus(threads, None)
+    }
+
+    /// A team with a thread for each processor that this process may use, each pinned to its own. The caller, which is the first
+    /// of them, is not pinned.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); `Invalid` when `threads` are more than there are processors.
+    pub fn pinned(threads: usize) -> Result<Self> {
+        let cpus = Topology::detect().cpus();
+        if threads > cpus.len() {
+            let there = cpus.len();
+            return Err(Error::invalid(format!("{threads} threads cannot be pinned to {there} processors: use fewer")));
+        }
+        Self::with_cpus(threads, Some(cpus))
+    }
+
+    fn with_cpus(threads: usize, cpus: Option<Vec<u32>>) -> Result<Self> {
+        if !(1..=THREADS_MAX).contains(&threads) {
+            return Err(Error::invalid(format!("a team has 1 to {THREADS_MAX} threads, not {threads}")));
+        }
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            begun: Condvar::new(),
+            ended: Condvar::new(),
+            round: AtomicU64::new(0),
+            working: AtomicUsize::new(0),
+        });
+        let mut team = Self { shared, threads, others: Vec::new() };
+        for thread in 1..threads {
+            let shared = team.shared.clone();
+            let cpu = cpus.as_ref().map(|cpus| cpus[thread]);
+            let other = std::thread::Builder::new().name(format!("graph-{thread}")).spawn(move || {
+                // A processor that went away since is no reason to fail: the thread runs anywhere.
+                let _ = cpu.map(|cpu| pin_current_thread(&[cpu]));
+                follow(&shared, thread);
+            });
+            team.others.push(other.map_err(|e| Error::io("start a thread", e))?);
+        }
+        Ok(team)
+    }
+
+    /// How many threads it has.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Run `work` once on each thread, with the thread's number from 0.
+    ///
+    /// # Panics
+    /// When `work` panics on one of them, after all have ended.
+    pub fn run(&mut self, work: impl Fn(usize) + Sync) {
+        if self.threads == 1 {
+            return work(0);
+        }
+        let shared = &*self.shared;
+        let outcome = Call::lend(&work, |call| {
+            shared.working.store(self.threads - 1, Ordering::Relaxed);
+            let mut state = shared.state();
+            state.call = Some(call);
+            // Release: who sees the new round sees `working` too.
+            shared.round.fetch_add(1, Ordering::Release);
+            drop(state);
+            shared.begun.notify_all();
+            let outcome = catch_unwind(AssertUnwindSafe(|| work(0)));
+            shared.wait_for_all();
+            outcome
+        });
+        let panic = shared.state().panic.take();
+        if let Some(payload) = outcome.err().or(panic) {
+            resume_unwind(payload);
+        }
+    }
+
+    /// Hand out `0..count` in blocks of `grain`, each to the thread that asks next.
+    pub fn blocks(&mut self, count: usize, grain: usize, work: impl Fn(usize, Range<usize>) + Sync) {
+        let grain = grain.max(1);
+        let next = AtomicUsize::new(0);
+        self.run(|thread| {
+            while let Some(begin) = claim(&next, count.div_ceil(grain)).map(|block| block * grain) {
+                work(thread, begin..(begin + grain).min(count));
+            }
+        });
+    }
+
+    /// Hand out `tasks`, each to the thread that asks next, in their order.
+    pub fn tasks<T: Send>(&mut self, tasks: Vec<T>, work: impl Fn(usize, T) + Sync) {
+        let tasks: Vec<Mutex<Option<T>>> = tasks.into_iter().map(|task| Mutex::new(Some(task))).collect();
+        let next = AtomicUsize::new(0);
+        self.run(|thread| {
+            while let Some(task) = claim(&next, tasks.len()) {
+                let task = tasks[task].lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+                work(thread, task.expect("invariant: each task is claimed once"));
+            }
+        });
+    }
+
+    /// What `work` gives for each of `0..count`, in their order, whoever did it: sums over the result do not depend on threads.
+    pub fn map<R: Send>(&mut self, count: usize, work: impl Fn(usize, usize) -> R + Sync) -> Vec<R> {
+        let mut results: Vec<Option<R>> = (0..count).map(|_| None).collect();
+        self.tasks(results.iter_mut().enumerate().collect(), |thread, (at, result)| *result = Some(work(thread, at)));
+        results.into_iter().map(|result| result.expect("invariant: every task was done")).collect()
+    }
+}
+
+/// The next of `0..count` that nobody has.
+fn claim(next: &AtomicUsize, count: usize) -> Option<usize> {
+    let claimed = next.fetch_add(1, Ordering::Relaxed);
+    (claimed < count).then_some(claimed)
+}
+
+impl Shared {
+    /// Until every other thread has ended its part of the round.
+    fn wait_for_all(&self) {
+        for _ in 0..SPINS {
+            // Acquire: what they stored is seen.
+            if self.working.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        let mut state = self.state();
+        while self.working.load(Ordering::Acquire) > 0 {
+            state = self.ended.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    /// The call of the round after `seen`; `None` when the team is over.
+    fn next_call(&self, seen: u64) -> Option<Call> {
+        for _ in 0..SPINS {
+            if self.round.load(Ordering::Acquire) != seen {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        let mut state = self.state();
+        loop {
+            if state.is_over {
+                return None;
+            }
+            if self.round.load(Ordering::Acquire) != seen {
+                return state.call;
+            }
+            state = self.begun.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+}
+
+/// The life of a thread that is not the caller's.
+fn follow(shared: &Shared, thread: usize) {
+    let mut seen = 0;
+    while let Some(call) = shared.next_call(seen) {
+        // Rounds pass one by one: the next one begins only after this thread has ended its part of this one.
+        seen += 1;
+        let outcome = catch_unwind(AssertUnwindSafe(|| call.run(thread)));
+        if let Err(payload) = outcome {
+            shared.state().panic.get_or_insert(payload);
+        }
+        // Release: the caller sees what this thread stored.
+        if shared.working.fetch_sub(1, Ordering::Release) == 1 {
+            // With the lock, so that the caller is either before its last look or asleep.
+            drop(shared.state());
+            shared.ended.notify_all();
+        }
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.shared.state().is_over = true;
+        self.shared.begun.notify_all();
+        for other in self.others.drain(..) {
+            // Panics of work are caught and handed on by `run`.
+            let _ = other.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
