@@ -1,0 +1,252 @@
+//! What a window knows against what was really accessed.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use biombo_tracker::{GROUP_KEYS_MAX, Limits, Rates, Tracker, Window};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn all() -> Rates {
+    Rates { singles: 1, groups: 1, ring_bytes: 1 << 20 }
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("key{n:08}").into_bytes()
+}
+
+fn drain(tracker: &Tracker, window: &mut Window) -> u64 {
+    tracker.drain(|sample| window.note(sample, |key| u32::from(key[key.len() - 1] % 4))).samples
+}
+
+#[test]
+fn sampled_loads_are_those_of_all_accesses_in_the_mean() {
+    // Its own thread, so that count-downs of other tests' trackers play no part.
+    std::thread::spawn(|| {
+        let tracker = Tracker::new(Rates { ring_bytes: 1 << 20, ..Rates::default() });
+        let mut window = Window::new(Limits::default());
+        let mut truth = HashMap::new();
+        let mut random = fastrand::Rng::with_seed(7);
+        // A caller with a rhythm of 64: a count-down of constant length would always meet the same key.
+        for i in 0..2_000_000u64 {
+            let n = if i % 64 == 0 { 0 } else { random.u64(1..100).pow(2) / 100 };
+            *truth.entry(n).or_insert(0u64) += 1;
+            tracker.read(&key(n));
+            if i % 10_000 == 0 {
+                drain(&tracker, &mut window);
+            }
+        }
+        drain(&tracker, &mut window);
+        let known: HashMap<Vec<u8>, f64> = window.keys().map(|k| (k.key.to_vec(), k.load.reads)).collect();
+        for (n, count) in truth {
+            let found = known.get(&key(n)).copied().unwrap_or(0.0);
+            let share = found / count as f64;
+            // 312 samples of the rarest of them: six standard deviations.
+            assert!(count < 20_000 || (0.66..1.34).contains(&share), "key {n}: {found} of {count}");
+        }
+        let sum: f64 = window.units().map(|(_, load)| load.total()).sum();
+        assert!((1.95e6..2.05e6).contains(&sum), "{sum} of 2,000,000");
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn samples_that_were_lost_count_with_the_next_that_finds_room() {
+    std::thread::spawn(|| {
+        let tracker = Tracker::new(Rates { ring_bytes: 1 << 10, ..all() });
+        let mut window = Window::new(Limits::default());
+        for round in 0..100 {
+            (0..500).for_each(|_| tracker.write(b"key"));
+            let drained = tracker.drain(|sample| window.note(sample, |_| 0));
+            assert!(drained.lost > 400 && drained.samples > 10, "{drained:?} in round {round}");
+        }
+        tracker.write(b"key");
+        tracker.drain(|sample| window.note(sample, |_| 0));
+        let (_, load) = window.units().next().unwrap();
+        assert_eq!((load.writes, load.reads), (50_001.0, 0.0));
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn what_threads_leave_behind_is_found_after_their_end() {
+    let tracker = Arc::new(Tracker::new(all()));
+    for thread in 0..8u64 {
+        let tracker = Arc::clone(&tracker);
+        std::thread::spawn(move || (0..1_000).for_each(|_| tracker.read(&key(thread)))).join().unwrap();
+    }
+    let mut window = Window::new(Limits::default());
+    let samples = drain(&tracker, &mut window);
+    assert_eq!((samples, drain(&tracker, &mut window)), (8 * 1_000, 0));
+    assert!(window.keys().all(|key| key.load.reads == 1_000.0) && window.keys().count() == 8);
+}
+
+#[test]
+fn an_access_counts_half_after_each_half_life_and_long_after_it_is_forgotten() {
+    std::thread::spawn(|| {
+        let tracker = Tracker::new(all());
+        let limits = Limits { half_life_ns: SECOND, ..Limits::default() };
+        let mut window = Window::new(limits);
+        tracker.write_group(2, || [&b"old1"[..], b"old2"]);
+        drain(&tracker, &mut window);
+        let load = |window: &Window, name: &[u8]| window.keys().find(|k| k.key == name).map(|k| k.load.total());
+        for halvings in 1..=200 {
+            window.advance(halvings * SECOND);
+            let expected = 0.5f64.powi(halvings as i32);
+            let old = load(&window, b"old1").unwrap_or(0.0);
+            assert!((old - expected).abs() <= expected * 1e-9 || expected < 1e-3, "{old} after {halvings}");
+            tracker.read(b"new");
+            drain(&tracker, &mut window);
+        }
+        let new = load(&window, b"new").unwrap();
+        assert!((1.99..2.01).contains(&new), "1 + 1/2 + 1/4 + .. is {new}");
+        assert!(window.pairs().all(|pair| pair.weight < 1e-3), "{:?}", window.pairs().next());
+    })
+    .join()
+    .unwrap();
+}
+
+/// Groups of ten, each accessed whole: the pairs that weigh anything are those of one group, and they tie it together.
+#[test]
+fn groups_are_found_among_noise_in_a_table_that_is_too_small_for_all() {
+    std::thread::spawn(|| {
+        const GROUPS: u64 = 100;
+        let tracker = Tracker::new(all());
+        let mut window = Window::new(Limits { keys_max: 2_000, ..Limits::default() });
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut noise = 1_000_000;
+        for _ in 0..20_000 {
+            let group = random.u64(..GROUPS);
+            let keys: Vec<_> = (0..10).map(|member| key(group * 10 + member)).collect();
+            tracker.write_group(10, || keys.iter().map(Vec::as_slice));
+            // As many keys again that are never seen a second time.
+            let strangers: Vec<_> = (0..10).map(|i| key(noise + i)).collect();
+            noise += 10;
+            tracker.read_group(10, || strangers.iter().map(Vec::as_slice));
+            drain(&tracker, &mut window);
+        }
+        let number_of = |n: u32| {
+            let view = window.keys().find(|k| k.number == n).unwrap();
+            String::from_utf8_lossy(&view.key[3..]).parse::<u64>().unwrap()
+        };
+        let mut tied: Vec<u64> = (0..GROUPS * 10).collect();
+        fn root(tied: &[u64], mut n: u64) -> u64 {
+            while tied[n as usize] != n {
+                n = tied[n as usize];
+            }
+            n
+        }
+        for pair in window.pairs().filter(|pair| pair.weight >= 10.0) {
+            let (a, b) = (number_of(pair.a), number_of(pair.b));
+            assert!(a / 10 == b / 10 && a < GROUPS * 10, "{a} and {b} are never accessed together: {}", pair.weight);
+            let (a, b) = (root(&tied, a), root(&tied, b));
+            tied[a as usize] = b;
+        }
+        for group in 0..GROUPS {
+            let roots: Vec<u64> = (0..10).map(|member| root(&tied, group * 10 + member)).collect();
+            assert!(roots.iter().all(|r| *r == roots[0]), "group {group} is not tied together: {roots:?}");
+        }
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn a_place_that_went_to_another_key_keeps_no_ties_of_the_former_one() {
+    std::thread::spawn(|| {
+        let tracker = Tracker::new(all());
+        let mut window = Window::new(Limits { keys_max: 3, ..Limits::default() });
+        for _ in 0..1_000 {
+            tracker.read(b"heavy");
+        }
+        tracker.read_group(2, || [&b"heavy"[..], b"a"]);
+        drain(&tracker, &mut window);
+        for n in 0..400 {
+            tracker.read(&key(n / 2));
+        }
+        drain(&tracker, &mut window);
+        assert!(window.keys().any(|k| k.key == b"heavy") && window.keys().count() == 3);
+        assert!(window.keys().all(|k| k.key != b"a"), "the light key should have gone");
+        assert_eq!(window.pairs().count(), 0);
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn an_operation_over_more_keys_than_a_group_has_counts_them_without_tying_them() {
+    std::thread::spawn(|| {
+        let tracker = Tracker::new(all());
+        let mut window = Window::new(Limits::default());
+        let count = GROUP_KEYS_MAX * 10;
+        let keys: Vec<_> = (0..count as u64).map(key).collect();
+        tracker.write_group(count, || keys.iter().map(Vec::as_slice));
+        drain(&tracker, &mut window);
+        let sum: f64 = window.units().map(|(_, load)| load.writes).sum();
+        assert_eq!((sum, window.pairs().count()), (count as f64, 0));
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn a_span_ties_units_and_no_keys() {
+    std::thread::spawn(|| {
+        let tracker = Tracker::new(all());
+        let mut window = Window::new(Limits::default());
+        tracker.read_span(&[1], &[2]);
+        tracker.read_span(&[2], &[1]);
+        tracker.read_span(&[3], &[3]);
+        drain(&tracker, &mut window);
+        assert_eq!(window.unit_pairs().collect::<Vec<_>>(), [((1, 2), 2.0)]);
+        assert_eq!(window.keys().count(), 0);
+        window.forget_units();
+        assert_eq!((window.units().count(), window.unit_pairs().count()), (0, 0));
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn the_first_and_the_last_of_a_group_are_tied_too() {
+    std::thread::spawn(|| {
+        let tracker = Tracker::new(all());
+        let mut window = Window::new(Limits::default());
+        for _ in 0..100 {
+            tracker.write_group(3, || [&b"a"[..], b"b", b"c"]);
+        }
+        drain(&tracker, &mut window);
+        let weights: Vec<f64> = window.pairs().map(|pair| pair.weight).collect();
+        // Two of three edges each time, evenly.
+        assert!(weights.len() == 3 && weights.iter().all(|w| (45.0..90.0).contains(w)), "{weights:?}");
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn a_frequent_neighbour_finds_a_place_among_rare_ones() {
+    std::thread::spawn(|| {
+        let tracker = Tracker::new(all());
+        let mut window = Window::new(Limits { neighbours_max: 2, ..Limits::default() });
+        for n in 0..300 {
+            let rare = key(n);
+            tracker.read_group(2, || [&b"hub"[..], &rare]);
+            tracker.read_group(2, || [&b"hub"[..], b"friend"]);
+        }
+        drain(&tracker, &mut window);
+        let number = |name: &[u8]| window.keys().find(|k| k.key == name).unwrap().number;
+        let (hub, friend) = (number(b"hub"), number(b"friend"));
+        let of_hub: Vec<_> = window.pairs().filter(|p| [p.a, p.b].contains(&hub) && p.weight > 1.0).collect();
+        let only = of_hub[0];
+        // 600 in all and two places: at most 200 too little, at either end.
+        assert!(of_hub.len() == 1 && [only.a, only.b].contains(&friend), "{of_hub:?}");
+        assert!((100.0..=300.0).contains(&only.weight), "{only:?}");
+    })
+    .join()
+    .unwrap();
+}
