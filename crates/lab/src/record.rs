@@ -4,6 +4,7 @@
 //! could not be measured is `null`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use biombo_engine::Compaction;
 use hdrhistogram::Histogram;
@@ -11,13 +12,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::Timeline;
 use crate::measure::Host;
+use crate::workload::Shift;
 
 /// One run of a key-value bench.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Which bench: `ycsb` or `db`.
+    /// Which bench: `ycsb`, `db`, `shift` or `trace`.
     pub bench: String,
-    /// The workload's name.
+    /// The workload's name; a trace's file.
     pub workload: String,
     /// The engine's name.
     pub engine: String,
@@ -43,7 +45,7 @@ pub struct Record {
     pub records: u64,
     /// Operations finished in the run phase.
     pub operations: u64,
-    /// The length of each key.
+    /// The length of each key; of a trace their mean, each as often as it is named.
     pub key_bytes: u32,
     /// The length of each value.
     pub value_bytes: u32,
@@ -88,6 +90,12 @@ pub struct Record {
     pub rate: Option<f64>,
     /// The seed of the repetition.
     pub seed: u64,
+    /// The shifting workload with its parameters; `null` for others.
+    #[serde(default)]
+    pub shift: Option<Shift>,
+    /// The files of a trace.
+    #[serde(default)]
+    pub traces: Vec<PathBuf>,
     /// How the engine was told to read files that it writes no more (`mmap`, `direct`); `null`: its own way.
     #[serde(default)]
     pub io: Option<String>,
@@ -100,7 +108,7 @@ pub struct Record {
     pub device_random_reads_per_s: Option<f64>,
     /// The first failed operation, where there is one.
     pub first_error: Option<String>,
-    /// Operations finished over the time of the run phase.
+    /// Operations finished over the time of the run phase, their tail, and what happened meanwhile.
     pub timeline: Timeline,
     /// The version of the engine's library.
     pub engine_version: String,

@@ -9,7 +9,7 @@ use biombo_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::record::label;
-use crate::workload::{Keys, OpKind, Task};
+use crate::workload::{KeyFormat, Keys, OpKind, Task};
 
 /// How a store is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -134,6 +134,15 @@ pub struct RunSpec {
     pub seed: u64,
     /// Which repetition, from 1.
     pub repetition: u32,
+    /// The files of a trace: one for each thread, or one that every thread replays.
+    #[serde(default)]
+    pub traces: Vec<PathBuf>,
+    /// Whether a trace's keys are loaded before.
+    #[serde(default)]
+    pub preload: bool,
+    /// Whether a trace is replayed once; until the operations or seconds are over otherwise.
+    #[serde(default)]
+    pub once: bool,
     /// An empty directory of the run's own.
     pub dir: PathBuf,
 }
@@ -144,11 +153,21 @@ impl RunSpec {
         self.io.as_deref().map(|name| name.parse().map_err(Error::invalid)).transpose()
     }
 
+    /// The name of what it does: of a trace, its files' names without folders and endings.
+    pub fn work(&self) -> String {
+        let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        match self.traces.as_slice() {
+            [] => self.task.to_string(),
+            [one] => stem(one),
+            [first, rest @ ..] => format!("{} and {} more", stem(first), rest.len()),
+        }
+    }
+
     /// What people call it: `a lmdb hard-8, 16 + 1000 bytes, 2 threads, repetition 1`.
     pub fn label(&self) -> String {
         format!(
             "{} {}, {} + {} bytes, {} thread{}, repetition {}",
-            self.task,
+            self.work(),
             label(&self.engine, self.partitioning.name(), self.partitions),
             self.key_bytes,
             self.value_bytes,
@@ -166,21 +185,27 @@ impl RunSpec {
     /// Its keys, with room for the records loaded and, with a large margin, those inserted. `Invalid` when that many
     /// numbers do not fit.
     pub fn keys(&self) -> Result<Keys> {
-        let numbers = match (self.task.grows(), self.seconds) {
-            (false, _) => self.records,
+        if let Task::Trace { .. } = self.task {
+            // A trace has keys of its own.
+            return Keys::new(KeyFormat::Hashed, 16, 1);
+        }
+        let inserts = match (self.task.grows(), self.seconds) {
+            (false, _) => 0,
             // Ten million inserts a second and thread are out of reach of any engine here.
-            (true, Some(seconds)) => {
-                let inserts = ((seconds * 1e7).ceil() as u64).saturating_mul(u64::from(self.threads));
-                self.records.saturating_add(inserts)
-            }
-            (true, None) => self.records.saturating_add(self.operations),
+            (true, Some(seconds)) => ((seconds * 1e7).ceil() as u64).saturating_mul(u64::from(self.threads)),
+            (true, None) => self.operations,
         };
-        Keys::new(self.task.key_format(), self.key_bytes, numbers)
+        Keys::with_room(self.task.key_format(), self.key_bytes, self.records, inserts)
     }
 
-    /// Records that the load phase puts.
+    /// Whether it has a load phase.
+    pub fn loads(&self) -> bool {
+        self.task.loads() && (self.preload || self.traces.is_empty())
+    }
+
+    /// Records that the load phase puts; for a trace a guess from above.
     pub fn loaded(&self) -> u64 {
-        if self.task.loads() { self.records } else { 0 }
+        if self.loads() { self.records } else { 0 }
     }
 
     /// Bytes of keys and values that it puts, load phase included; for a run by seconds a guess.
@@ -199,13 +224,13 @@ impl RunSpec {
         u64::from(self.key_bytes) + u64::from(self.value_bytes)
     }
 
-    /// Records put in the run phase. Who writes beside others is taken to be as fast as they are.
+    /// Records put in the run phase, one that is put again as well. Who writes beside others is taken to be as fast as they are.
     fn puts(&self) -> u64 {
         let writes: f64 = match self.task.beside() {
             Some(_) => 1.0,
             None => OpKind::ALL.iter().filter(|kind| kind.writes()).map(|k| self.task.share(*k)).sum(),
         };
-        (self.expected_operations() as f64 * writes) as u64
+        (self.expected_operations() as f64 * writes * self.task.records_per_write() as f64) as u64
     }
 
     fn expected_operations(&self) -> u64 {

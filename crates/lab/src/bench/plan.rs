@@ -8,7 +8,7 @@ use biombo_engine::{Durability, Registry};
 
 use crate::measure::host;
 use crate::spec::{Partitioning, Placement, RunSpec};
-use crate::workload::{Task, Workload};
+use crate::workload::{OpKind, Task, Workload};
 
 /// The options of a bench. [`Plan::default`] holds the defaults of `bench ycsb`; lists multiply.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +53,12 @@ pub struct Plan {
     pub repeat: u32,
     /// The first repetition's seed; each later one adds 1.
     pub seed: u64,
+    /// The files of a trace: one for each thread, or one that every thread replays.
+    pub traces: Vec<PathBuf>,
+    /// Load every key that a trace names before it is replayed.
+    pub preload: bool,
+    /// Replay a trace once, instead of `operations` or `seconds`.
+    pub once: bool,
     /// Where the runs' directories are made; `None`: the system's place for temporary files.
     pub dir: Option<PathBuf>,
 }
@@ -80,6 +86,9 @@ impl Default for Plan {
             memory_bytes: None,
             repeat: 1,
             seed: 1,
+            traces: Vec::new(),
+            preload: true,
+            once: false,
             dir: None,
         }
     }
@@ -154,6 +163,7 @@ impl Plan {
         if self.durability == Durability::Relaxed {
             return Err(Error::unsupported("a bench measures the durability levels sync and os"));
         }
+        self.check_tasks()?;
         for engine in &self.engines {
             let kind = registry.get(engine)?;
             kind.check_io(self.io)?;
@@ -166,8 +176,42 @@ impl Plan {
             };
             within("--key-bytes", &self.key_bytes, capabilities.key_bytes_max)?;
             within("--value-bytes", &self.value_bytes, capabilities.value_bytes_max)?;
+            let recorded = self.tasks.iter().filter_map(|task| match task {
+                Task::Trace { counts } => Some(u32::try_from(counts.key_bytes_max).unwrap_or(u32::MAX)),
+                _ => None,
+            });
+            within("a key of the trace has", &recorded.collect::<Vec<_>>(), capabilities.key_bytes_max)?;
         }
         self.runs().iter().try_for_each(|spec| spec.keys().map(drop))
+    }
+
+    /// Refuse parameters of single tasks that mean nothing.
+    fn check_tasks(&self) -> Result<()> {
+        for task in &self.tasks {
+            match task {
+                Task::Shift { shift } => shift.check(self.records)?,
+                Task::Trace { .. } if self.traces.is_empty() => return Err(Error::invalid("name the trace's file")),
+                Task::Trace { .. } => {
+                    let files = self.traces.len();
+                    if let Some(threads) = self.threads.iter().find(|t| files > 1 && **t as usize != files) {
+                        return Err(Error::invalid(format!(
+                            "--threads {threads} does not fit {files} files, one for each thread: leave --threads out, or name                              one file, which every thread replays"
+                        )));
+                    }
+                }
+                Task::Ycsb { .. } | Task::Db { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The operations of a run with so many threads.
+    fn operations_of(&self, task: Task, threads: u32) -> u64 {
+        match task {
+            Task::Trace { counts } if self.once && self.traces.len() == 1 => counts.operations() * u64::from(threads),
+            Task::Trace { counts } if self.once => counts.operations(),
+            _ => self.operations,
+        }
     }
 
     /// Every run in its order: all layouts of all engines side by side, then again for the next repetition, so that a drift
@@ -187,7 +231,7 @@ impl Plan {
                             threads,
                             durability: self.durability.name().to_owned(),
                             records: self.records,
-                            operations: self.operations,
+                            operations: self.operations_of(task, threads),
                             seconds: self.seconds,
                             rate: self.rate,
                             key_bytes,
@@ -199,6 +243,9 @@ impl Plan {
                             memory_bytes: self.memory_bytes,
                             seed: self.seed.wrapping_add(u64::from(repetition - 1)),
                             repetition,
+                            traces: self.traces.clone(),
+                            preload: self.preload,
+                            once: self.once,
                             dir: PathBuf::new(),
                         };
                         if !runs.contains(&spec) {
@@ -244,6 +291,13 @@ pub(crate) fn impossible(registry: &Registry, spec: &RunSpec) -> Option<Error> {
             "{}: the engine null keeps nothing, not even what a hard store notes in each partition: measure it with \
              --partitioning none or soft",
             spec.label()
+        )));
+    }
+    if spec.task.share(OpKind::Batch) > 0.0 && spec.partitioning == Partitioning::None && !capabilities.atomic_batches {
+        return Some(Error::unsupported(format!(
+            "{}: {} keeps no batch whole by itself: measure it with --partitioning soft or hard",
+            spec.label(),
+            spec.engine
         )));
     }
     let why = spec.task.order().filter(|_| !capabilities.ordered)?;

@@ -26,6 +26,14 @@ impl RunClock {
         Self { clock: self.clock.clone(), origin: self.clock.raw() }
     }
 
+    /// A clock that stands still but for what a test adds.
+    #[cfg(test)]
+    pub(crate) fn by_hand() -> (Self, std::sync::Arc<quanta::Mock>) {
+        let (clock, hand) = Clock::mock();
+        let origin = clock.raw();
+        (Self { clock, origin }, hand)
+    }
+
     /// Nanoseconds since it began.
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {

@@ -7,10 +7,12 @@ pub mod load;
 mod pace;
 pub mod progress;
 pub mod run;
+mod source;
+mod tail;
 pub mod timeline;
 
 pub use latency::Latencies;
-pub use load::{Loaded, load};
+pub use load::{Loaded, load, load_trace};
 pub use progress::Progress;
 pub use run::{Ran, Settings, Until, run};
 pub use timeline::Timeline;

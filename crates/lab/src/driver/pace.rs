@@ -30,13 +30,23 @@ impl Pace {
         }
     }
 
+    /// When the next operation should begin, in nanoseconds since the run began, where the one before ended at `ended_ns`: what a
+    /// workload that changes with time goes by. In an open loop it is the schedule's time however late the clients are.
+    #[inline]
+    pub(crate) fn next_ns(&self, ended_ns: u64) -> u64 {
+        match self {
+            Self::Closed => ended_ns,
+            Self::Open { interval_ns, offset_ns, issued } => (*offset_ns + *issued as f64 * *interval_ns) as u64,
+        }
+    }
+
     /// Wait for the next beginning and return it, in nanoseconds since the run began.
     #[inline]
     pub(crate) fn begin(&mut self, clock: &RunClock) -> u64 {
+        let intended_ns = self.next_ns(0);
         match self {
             Self::Closed => clock.now_ns(),
-            Self::Open { interval_ns, offset_ns, issued } => {
-                let intended_ns = (*offset_ns + *issued as f64 * *interval_ns) as u64;
+            Self::Open { issued, .. } => {
                 *issued += 1;
                 loop {
                     let wait_ns = intended_ns.saturating_sub(clock.now_ns());

@@ -1,6 +1,7 @@
 //! The run phase: T client threads issue their streams of operations, each waiting for its answer; where the task has it,
 //! one more works beside them until they are done.
 
+use std::path::PathBuf;
 use std::sync::{Barrier, OnceLock};
 
 use biombo_base::{Error, Result};
@@ -18,10 +19,12 @@ pub enum Until {
     Operations(u64),
     /// After this many seconds.
     Seconds(f64),
+    /// When every client has replayed its trace.
+    Once,
 }
 
 /// What to run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// What the clients do.
     pub task: Task,
@@ -37,8 +40,18 @@ pub struct Settings {
     pub rate: Option<f64>,
     /// Makes the run reproducible.
     pub seed: u64,
-    /// Check that every value read has the length put (not for engines that keep nothing).
+    /// Check that every record read is there and has the length put (not for engines that keep nothing, nor for a trace over an
+    /// empty store).
     pub check: bool,
+    /// The files of a trace: one for each thread, or one that every thread replays.
+    pub traces: Vec<PathBuf>,
+}
+
+impl Settings {
+    /// Whether a trace is replayed once.
+    pub(super) fn once(&self) -> bool {
+        self.until == Until::Once
+    }
 }
 
 /// What a run phase gave.
@@ -50,7 +63,7 @@ pub struct Ran {
     pub seconds: f64,
     /// Latencies by kind of operation, of all clients; from the intended beginning in an open loop.
     pub latencies: Latencies,
-    /// Throughput over time, of the counted operations.
+    /// Throughput and tail over time, of the counted operations, and what happened meanwhile.
     pub timeline: Timeline,
     /// Operations that failed, or did not find the record that exists.
     pub errors: u64,
@@ -65,21 +78,37 @@ pub struct Ran {
 /// Errors of single operations are counted; one after which all others would fail too (a full disk, a poisoned store, an
 /// unsupported operation) ends the run and is returned.
 pub fn run(target: &dyn Target, settings: &Settings, keys: &Keys, values: &Values, progress: &Progress) -> Result<Ran> {
+    run_by(&RunClock::start(), target, settings, keys, values, progress)
+}
+
+/// As [`run`], by a clock that is given.
+pub(super) fn run_by(
+    calibrated: &RunClock,
+    target: &dyn Target,
+    settings: &Settings,
+    keys: &Keys,
+    values: &Values,
+    progress: &Progress,
+) -> Result<Ran> {
     let shared = Shared::new(target, settings, keys, values, progress);
     let threads = settings.threads + u32::from(settings.task.beside().is_some());
     let ready = Barrier::new(threads as usize + 1);
     let go = Barrier::new(threads as usize + 1);
-    let calibrated = RunClock::start();
     let clock = OnceLock::new();
     let clients: Result<Vec<Client<'_>>> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads)
             .map(|thread| {
-                let (ready, go, clock, shared) = (&ready, &go, (&calibrated, &clock), &shared);
+                let (ready, go, clock, shared) = (&ready, &go, (calibrated, &clock), &shared);
                 scope.spawn(move || {
-                    let mut client = Client::new(shared, thread);
+                    let client = Client::new(shared, thread);
                     ready.wait();
                     go.wait();
-                    client.work(clock.1.get_or_init(|| clock.0.restart())).map(|()| client)
+                    let worked = client.and_then(|mut client| {
+                        client.work(clock.1.get_or_init(|| clock.0.restart()))?;
+                        Ok(client)
+                    });
+                    // Where one cannot go on, the others need not.
+                    worked.inspect_err(|_| progress.stop())
                 })
             })
             .collect();
@@ -99,13 +128,17 @@ pub fn run(target: &dyn Target, settings: &Settings, keys: &Keys, values: &Value
     let mut latencies = Latencies::new(settings.task.kinds());
     clients.iter().for_each(|client| latencies.merge(&client.latencies));
     let counted = || clients.iter().filter(|client| !client.beside);
+    let seconds = counted().map(|client| client.ended_ns).max().unwrap_or(0) as f64 / 1e9;
+    let mut timeline = Timeline::merge(counted().map(|client| client.ticks.clone()));
+    timeline.marks = settings.task.marks(seconds);
+    timeline.marks.extend(shared.supply.common().marks());
     Ok(Ran {
         operations: counted().map(|client| client.operations).sum(),
-        seconds: counted().map(|client| client.ended_ns).max().unwrap_or(0) as f64 / 1e9,
+        seconds,
         latencies,
         errors: clients.iter().map(|client| client.errors).sum(),
         first_error: clients.iter().find_map(|client| client.first_error.clone()),
         logical_write_bytes: clients.iter().map(|client| client.written).sum(),
-        timeline: Timeline::merge(counted().map(|client| client.ticks.clone().finish())),
+        timeline,
     })
 }

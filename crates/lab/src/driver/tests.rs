@@ -1,11 +1,15 @@
 //! The driver over targets whose behaviour is known.
 
+mod by_hand;
+mod shift;
+mod trace;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use biombo_base::{Error, ErrorKind, Result};
-use biombo_engine::{OpenOptions, Stats};
+use biombo_engine::{Batch, OpenOptions, Stats};
 
 use super::*;
 use crate::target::{EngineTarget, Target, Walk};
@@ -21,6 +25,7 @@ fn settings(workload: Workload, records: u64, operations: u64, threads: u32) -> 
         rate: None,
         seed: 1,
         check: true,
+        traces: Vec::new(),
     }
 }
 
@@ -85,6 +90,12 @@ impl Target for Stalls {
     }
     fn put(&self, _key: &[u8], _value: &[u8]) -> Result<()> {
         Err(Error::new(ErrorKind::Full, "no room on the device"))
+    }
+    fn read_group(&self, _keys: &[Vec<u8>], _into: &mut Vec<u8>) -> Result<u32> {
+        Err(Error::unsupported("no groups here"))
+    }
+    fn write_group(&self, _batch: &Batch) -> Result<()> {
+        Err(Error::unsupported("no groups here"))
     }
     fn load(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.put(key, value)
@@ -175,6 +186,12 @@ impl Target for Notes {
     fn put(&self, key: &[u8], _value: &[u8]) -> Result<()> {
         self.note(key, true);
         Ok(())
+    }
+    fn read_group(&self, _keys: &[Vec<u8>], _into: &mut Vec<u8>) -> Result<u32> {
+        Err(Error::unsupported("no groups here"))
+    }
+    fn write_group(&self, _batch: &Batch) -> Result<()> {
+        Err(Error::unsupported("no groups here"))
     }
     fn load(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.put(key, value)

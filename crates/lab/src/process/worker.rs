@@ -13,7 +13,7 @@ use crate::driver::{self, Loaded, Progress, Ran, Settings, Until};
 use crate::measure::{Device, Host, MemoryLimit, disk, process, random_reads_per_s};
 use crate::record::{Latency, Load, Moves, Record, WafBy};
 use crate::spec::RunSpec;
-use crate::workload::Values;
+use crate::workload::{Shift, Task, Values};
 
 /// How often progress is reported.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
@@ -56,10 +56,16 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     let target = crate::target::open(registry, spec, &keys)?;
 
     let mut loaded = Loaded::default();
-    if spec.task.loads() {
-        output.phase("load", Some(spec.records), None)?;
+    let recorded = !spec.traces.is_empty();
+    if spec.loads() {
+        output.phase("load", (!recorded).then_some(spec.records), None)?;
+        let (target, threads, seed) = (target.as_ref(), spec.threads, spec.seed);
         loaded = output.watched(|progress| {
-            driver::load(target.as_ref(), &keys, &values, spec.records, spec.threads, spec.seed, progress)
+            if recorded {
+                driver::load_trace(target, &spec.traces, &values, threads, seed, progress)
+            } else {
+                driver::load(target, &keys, &values, spec.records, threads, seed, progress)
+            }
         })?;
     }
     output.phase("settle", None, None)?;
@@ -71,10 +77,16 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
         records: spec.records,
         inserts: spec.inserts(),
         threads: spec.threads,
-        until: spec.seconds.map_or(Until::Operations(spec.operations), Until::Seconds),
+        until: match spec.seconds {
+            _ if spec.once => Until::Once,
+            Some(seconds) => Until::Seconds(seconds),
+            None => Until::Operations(spec.operations),
+        },
         rate: spec.rate,
         seed: spec.seed,
-        check: spec.engine != crate::null::NAME,
+        // A trace over an empty store reads what is not there.
+        check: spec.engine != crate::null::NAME && (!recorded || spec.preload),
+        traces: spec.traces.clone(),
     };
     let ran = output.watched(|progress| {
         let ran = driver::run(target.as_ref(), &settings, &keys, &values, progress)?;
@@ -122,7 +134,7 @@ fn record(
     written: Written,
     disk_bytes: u64,
 ) -> Record {
-    let logical = loaded.records * (u64::from(spec.key_bytes) + u64::from(spec.value_bytes)) + ran.logical_write_bytes;
+    let logical = loaded.bytes + ran.logical_write_bytes;
     let by = |bytes: Option<u64>| bytes.filter(|_| logical > 0).map(|bytes| bytes as f64 / logical as f64);
     let waf_by = WafBy { engine: by(written.engine), process: by(written.process), device: by(written.device) };
     // One counter for every engine of a table; the engines' own stand beside it.
@@ -130,7 +142,7 @@ fn record(
     let per_second = |count: u64, seconds: f64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     Record {
         bench: spec.task.bench().to_owned(),
-        workload: spec.task.name().to_owned(),
+        workload: spec.work(),
         engine: spec.engine.clone(),
         partitioning: spec.partitioning.name().to_owned(),
         partitions: spec.partitions,
@@ -141,7 +153,7 @@ fn record(
         cache_bytes: spec.cache_bytes,
         repartition: "off".to_owned(),
         planner: None,
-        records: spec.records,
+        records: if spec.traces.is_empty() { spec.records } else { loaded.records },
         operations: ran.operations,
         key_bytes: spec.key_bytes,
         value_bytes: spec.value_bytes,
@@ -169,6 +181,11 @@ fn record(
         compression_ratio: spec.compression_ratio,
         rate: spec.rate,
         seed: spec.seed,
+        shift: match spec.task {
+            Task::Shift { shift } => Some(Shift { hot_records: Some(shift.hot(spec.records)), ..shift }),
+            _ => None,
+        },
+        traces: spec.traces.clone(),
         io: spec.io.clone(),
         memory_bytes: spec.memory_bytes,
         device_random_reads_per_s: None,

@@ -17,11 +17,13 @@ const DOCUMENTED: &str = r#"{"bench":"ycsb","workload":"a","engine":"log","parti
  "host":{"cpu":"","cores":2,"kernel":""},"version":""}"#;
 
 /// What this version adds at the top.
-const ADDED: [&str; 11] = [
+const ADDED: [&str; 13] = [
     "distribution",
     "compression_ratio",
     "rate",
     "seed",
+    "shift",
+    "traces",
     "first_error",
     "io",
     "memory_bytes",
@@ -71,11 +73,19 @@ pub(crate) fn record(engine: &str, partitioning: &str, repetition: u32, ops_per_
         compression_ratio: 1.0,
         rate: None,
         seed: 1,
+        shift: None,
+        traces: Vec::new(),
         io: None,
         memory_bytes: None,
         device_random_reads_per_s: None,
         first_error: None,
-        timeline: Timeline { bucket_seconds: 0.1, operations: vec![500, 400, 100] },
+        timeline: Timeline {
+            bucket_seconds: 0.1,
+            operations: vec![500, 400, 100],
+            p99_ns: vec![1_300, 1_500, 1_400],
+            max_ns: vec![210_000, 9_000, 8_000],
+            marks: Vec::new(),
+        },
         engine_version: "1.2.3".into(),
         engine_options: vec![("sync".into(), "off".into())],
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use biombo_base::Result;
-use biombo_engine::{Cursor, Durability, Engine, EngineKind, Op, OpenOptions, Stats};
+use biombo_engine::{Batch, Cursor, Durability, Engine, EngineKind, Op, OpenOptions, Stats};
 
 use super::{Target, Walk, consume};
 
@@ -33,6 +33,24 @@ impl Target for EngineTarget {
 
     fn load(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.engine.apply(&[Op::Put { key, value }], Durability::Os)
+    }
+
+    fn read_group(&self, keys: &[Vec<u8>], into: &mut Vec<u8>) -> Result<u32> {
+        let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        self.engine.prefetch(&borrowed);
+        into.clear();
+        let mut found = 0;
+        for key in borrowed {
+            if let Some(value) = self.engine.get(key)? {
+                into.extend_from_slice(&value);
+                found += 1;
+            }
+        }
+        Ok(found)
+    }
+
+    fn write_group(&self, batch: &Batch) -> Result<()> {
+        self.engine.apply(&batch.to_ops(), self.durability)
     }
 
     fn scan(&self, from: &[u8], limit: u32, into: &mut Vec<u8>) -> Result<u32> {

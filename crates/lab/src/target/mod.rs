@@ -4,7 +4,7 @@ mod engine;
 mod store;
 
 use biombo_base::Result;
-use biombo_engine::{OpenOptions, Registry, Stats};
+use biombo_engine::{Batch, OpenOptions, Registry, Stats};
 
 pub use engine::EngineTarget;
 pub use store::StoreTarget;
@@ -23,6 +23,22 @@ pub trait Target: Send + Sync {
     /// As [`put`](Target::put) in the load phase: acknowledged at `os` whatever the run's durability is (the load phase is
     /// made durable as a whole by [`flush`](Target::flush)).
     fn load(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Read the records of `keys`, put their values into `into`, one behind the other, and return how many there are.
+    fn read_group(&self, keys: &[Vec<u8>], into: &mut Vec<u8>) -> Result<u32>;
+
+    /// Apply `batch`, all or nothing, acknowledged at the durability of the run.
+    fn write_group(&self, batch: &Batch) -> Result<()>;
+
+    /// How many partitions there are; an engine used directly is one.
+    fn partitions(&self) -> u32 {
+        1
+    }
+
+    /// The partition that holds `key` at this moment, from 0.
+    fn partition_of(&self, _key: &[u8]) -> u32 {
+        0
+    }
 
     /// Read up to `limit` records in order from `from` on, copying each key and value into `into`; returns how many.
     fn scan(&self, from: &[u8], limit: u32, into: &mut Vec<u8>) -> Result<u32>;

@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use biombo_base::Result;
-use biombo_engine::{Durability, Registry, Stats};
+use biombo_engine::{Batch, Durability, Registry, Stats};
 use biombo_store::{Options, Range, Scan, Store, StoreStats};
 
 use super::{Target, Walk, consume};
 use crate::spec::{Partitioning, Placement, RunSpec};
 use crate::workload::Keys;
+use crate::workload::trace::Reader;
 
-/// Keys from which the boundaries of a `range` placement are taken: those of the first records to be loaded.
+/// Keys from which the boundaries of a `range` placement are taken: those of the first records to be loaded, or of a trace's first lines.
 const SAMPLE_RECORDS: u64 = 10_000;
 
 /// A store.
@@ -43,19 +44,28 @@ impl StoreTarget {
         }
         options = match spec.placement {
             Placement::Hash => options.placement(biombo_store::PlacementKind::Hash),
-            Placement::Range => options
-                .placement(biombo_store::PlacementKind::Range)
-                .range_sample((0..spec.records.min(SAMPLE_RECORDS)).map(|n| sampled(keys, n)).collect()),
+            Placement::Range => options.placement(biombo_store::PlacementKind::Range).range_sample(sample(spec, keys)?),
         };
         let store = options.open(spec.dir.join(Path::new("store")), registry)?;
         Ok(Self { store, durability })
     }
 }
 
-fn sampled(keys: &Keys, place: u64) -> Vec<u8> {
-    let mut key = Vec::new();
-    keys.write(keys.loaded(place), &mut key);
-    key
+fn sample(spec: &RunSpec, keys: &Keys) -> Result<Vec<Vec<u8>>> {
+    if let Some(first) = spec.traces.first() {
+        let mut reader = Reader::open(first)?;
+        let mut sample = Vec::new();
+        while let Some(line) = reader.next()?.filter(|_| (sample.len() as u64) < SAMPLE_RECORDS) {
+            sample.push(line.key.to_vec());
+        }
+        return Ok(sample);
+    }
+    let key = |place| {
+        let mut key = Vec::new();
+        keys.write(keys.loaded(place), &mut key);
+        key
+    };
+    Ok((0..spec.records.min(SAMPLE_RECORDS)).map(key).collect())
 }
 
 impl Target for StoreTarget {
@@ -71,6 +81,28 @@ impl Target for StoreTarget {
 
     fn load(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.store.put_with(key, value, Durability::Os)
+    }
+
+    fn read_group(&self, keys: &[Vec<u8>], into: &mut Vec<u8>) -> Result<u32> {
+        into.clear();
+        let mut found = 0;
+        for value in self.store.multi_get(keys)?.into_iter().flatten() {
+            into.extend_from_slice(&value);
+            found += 1;
+        }
+        Ok(found)
+    }
+
+    fn write_group(&self, batch: &Batch) -> Result<()> {
+        self.store.write_with(batch, self.durability)
+    }
+
+    fn partitions(&self) -> u32 {
+        self.store.partitions()
+    }
+
+    fn partition_of(&self, key: &[u8]) -> u32 {
+        u32::from(self.store.route(key).0)
     }
 
     fn scan(&self, from: &[u8], limit: u32, into: &mut Vec<u8>) -> Result<u32> {

@@ -3,6 +3,9 @@
 //! A choice has two steps: a *draw*, which holds all the costly arithmetic and can be made ahead, and its *resolution*
 //! against the records that exist at the moment of the operation.
 
+use super::core::SHIFT_PERIOD_SECONDS;
+use super::shift::clock::period_at;
+use super::shift::hot::Jumps;
 use super::zipfian::{SCRAMBLED_ITEMS, Zipfian, fnv1a_64};
 use super::{Distribution, Random};
 
@@ -25,7 +28,12 @@ enum How {
     // Over the acknowledged records, from the newest backwards. As in YCSB record 0 is never the one.
     Latest { zipfian: Zipfian },
     Hotspot { hot: u64, records: u64 },
+    // As scrambled, the numbers moved on around the space in every period.
+    Shifting { zipfian: Zipfian, space: u64, jumps: Jumps },
 }
+
+/// How long popular records stay popular.
+const PERIOD_NS: u64 = (SHIFT_PERIOD_SECONDS * 1e9) as u64;
 
 impl Chooser {
     /// By `distribution`, over `records` loaded ones (at least 1) and `inserts` that are to be expected in the run.
@@ -38,6 +46,11 @@ impl Chooser {
             Distribution::Uniform => How::Uniform { records },
             Distribution::Latest => How::Latest { zipfian: Zipfian::new((records - 1).max(1)) },
             Distribution::Hotspot => How::Hotspot { hot: (records as f64 * HOTSPOT_DATA) as u64, records },
+            // Which records are popular does not depend on the seed, as in zipfian.
+            Distribution::Shift => {
+                let space = records + 1 + 2 * inserts;
+                How::Shifting { zipfian: Zipfian::new(SCRAMBLED_ITEMS), space, jumps: Jumps::new(0, 1, space) }
+            }
         };
         Self { how }
     }
@@ -53,7 +66,9 @@ impl Chooser {
     #[inline]
     pub fn draw(&self, random: &mut Random) -> u64 {
         match &self.how {
-            How::Scrambled { zipfian, space } => fnv1a_64(zipfian.rank(random.unit())) % space,
+            How::Scrambled { zipfian, space } | How::Shifting { zipfian, space, .. } => {
+                fnv1a_64(zipfian.rank(random.unit())) % space
+            }
             How::Uniform { records } => random.below(*records),
             How::Latest { zipfian } => zipfian.rank(random.unit()),
             How::Hotspot { hot, records } => {
@@ -67,9 +82,10 @@ impl Chooser {
         }
     }
 
-    /// The record for `draw` when `0..end` exist; `spare` draws again where the draw names none of them.
+    /// The record for `draw` when `0..end` exist, `at_ns` after the run phase began; `spare` draws again where the draw names none
+    /// of them.
     #[inline]
-    pub fn resolve(&self, mut draw: u64, end: u64, spare: &mut Random) -> u64 {
+    pub fn resolve(&self, mut draw: u64, end: u64, at_ns: u64, spare: &mut Random) -> u64 {
         match &self.how {
             How::Scrambled { .. } => {
                 while draw >= end {
@@ -77,6 +93,13 @@ impl Chooser {
                 }
                 draw
             }
+            How::Shifting { space, jumps, .. } => loop {
+                let number = (draw + jumps.start(period_at(PERIOD_NS, at_ns))) % space;
+                if number < end {
+                    break number;
+                }
+                draw = self.draw(spare);
+            },
             How::Latest { .. } => (end - 1).saturating_sub(draw),
             How::Uniform { .. } | How::Hotspot { .. } => draw,
         }
@@ -93,7 +116,7 @@ mod tests {
         let mut counts = vec![0u32; records as usize];
         for _ in 0..draws {
             let draw = chooser.draw(&mut random);
-            counts[chooser.resolve(draw, records, &mut spare) as usize] += 1;
+            counts[chooser.resolve(draw, records, 0, &mut spare) as usize] += 1;
         }
         counts
     }
@@ -162,7 +185,7 @@ mod tests {
         let drawn: Vec<_> = (0..10_000)
             .map(|_| {
                 let draw = chooser.draw(&mut random);
-                chooser.resolve(draw, 20_000, &mut spare)
+                chooser.resolve(draw, 20_000, 0, &mut spare)
             })
             .collect();
         assert!(drawn.contains(&19_999) && drawn.iter().any(|&n| n < 10_000));
@@ -180,9 +203,29 @@ mod tests {
     }
 
     #[test]
+    fn a_shifting_zipfian_has_other_popular_records_in_every_period_and_the_same_within_one() {
+        let (records, draws) = (1_000u64, 300_000);
+        let chooser = Chooser::new(Distribution::Shift, records, 0);
+        let popular = |at_ns| {
+            let (mut random, mut spare) = (Random::new(5, 0), Random::new(5, 1));
+            let mut counts = vec![0u32; records as usize];
+            for _ in 0..draws {
+                let draw = chooser.draw(&mut random);
+                counts[chooser.resolve(draw, records, at_ns, &mut spare) as usize] += 1;
+            }
+            let top = (0..counts.len()).max_by_key(|i| counts[*i]).unwrap();
+            let share = f64::from(counts[top]) / f64::from(draws);
+            assert!((share - 1.0 / 26.469).abs() < 0.003, "the most popular: {share}");
+            top
+        };
+        assert_eq!(popular(0), popular(4_999_999_999));
+        assert_ne!(popular(0), popular(5_000_000_000));
+        assert_ne!(popular(5_000_000_000), popular(10_000_000_000));
+    }
+
+    #[test]
     fn a_single_record_is_always_the_one() {
-        for distribution in [Distribution::Zipfian, Distribution::Uniform, Distribution::Latest, Distribution::Hotspot]
-        {
+        for distribution in Distribution::ALL {
             assert_eq!(counts(&Chooser::new(distribution, 1, 0), 1, 1_000), [1_000]);
         }
     }

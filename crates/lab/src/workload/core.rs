@@ -20,11 +20,16 @@ pub enum OpKind {
     Scan,
     /// Read a record, then replace its value.
     ReadModifyWrite,
+    /// Read the records of a group.
+    MultiGet,
+    /// Replace the values of the records of a group, all or none.
+    Batch,
 }
 
 impl OpKind {
-    /// All kinds, in YCSB's order.
-    pub const ALL: [Self; 5] = [Self::Read, Self::Update, Self::Insert, Self::Scan, Self::ReadModifyWrite];
+    /// All kinds, those of YCSB first, in its order.
+    pub const ALL: [Self; 7] =
+        [Self::Read, Self::Update, Self::Insert, Self::Scan, Self::ReadModifyWrite, Self::MultiGet, Self::Batch];
 
     /// The name in records and reports.
     pub fn name(self) -> &'static str {
@@ -34,12 +39,14 @@ impl OpKind {
             Self::Insert => "insert",
             Self::Scan => "scan",
             Self::ReadModifyWrite => "read_modify_write",
+            Self::MultiGet => "multi_get",
+            Self::Batch => "batch",
         }
     }
 
     /// Whether it puts a value.
     pub fn writes(self) -> bool {
-        matches!(self, Self::Update | Self::Insert | Self::ReadModifyWrite)
+        matches!(self, Self::Update | Self::Insert | Self::ReadModifyWrite | Self::Batch)
     }
 }
 
@@ -55,9 +62,17 @@ pub enum Distribution {
     Latest,
     /// 80 % of the operations go to 20 % of the records (YCSB's defaults).
     Hotspot,
+    /// As zipfian, but every five seconds other records are the popular ones.
+    Shift,
 }
 
+/// How long the popular records of [`Distribution::Shift`] stay the same.
+pub const SHIFT_PERIOD_SECONDS: f64 = 5.0;
+
 impl Distribution {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Zipfian, Self::Uniform, Self::Latest, Self::Hotspot, Self::Shift];
+
     /// The name in options, records and reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -65,6 +80,7 @@ impl Distribution {
             Self::Uniform => "uniform",
             Self::Latest => "latest",
             Self::Hotspot => "hotspot",
+            Self::Shift => "shift",
         }
     }
 }
@@ -79,9 +95,9 @@ impl FromStr for Distribution {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        [Self::Zipfian, Self::Uniform, Self::Latest, Self::Hotspot].into_iter().find(|d| d.name() == name).ok_or_else(
-            || Error::invalid(format!("distribution `{name}` is none of zipfian, uniform, latest, hotspot")),
-        )
+        Self::ALL.into_iter().find(|d| d.name() == name).ok_or_else(|| {
+            Error::invalid(format!("distribution `{name}` is none of {}", Self::ALL.map(Self::name).join(", ")))
+        })
     }
 }
 

@@ -41,6 +41,12 @@ pub struct Keys {
 impl Keys {
     /// Keys of `key_bytes` for record numbers below `records`. `Invalid` when that many numbers do not fit.
     pub fn new(format: KeyFormat, key_bytes: u32, records: u64) -> Result<Self> {
+        Self::with_room(format, key_bytes, records, 0)
+    }
+
+    /// As [`new`](Keys::new) for `records` that are loaded, and so many inserts behind them.
+    pub fn with_room(format: KeyFormat, key_bytes: u32, loaded: u64, inserts: u64) -> Result<Self> {
+        let records = loaded.saturating_add(inserts);
         if key_bytes == 0 {
             return Err(Error::invalid("keys must have at least one byte: give --key-bytes 1 or more"));
         }
@@ -56,7 +62,7 @@ impl Keys {
                 "keys of {key_bytes} bytes name at most {names} records, and {records} are asked for: give a larger --key-bytes"
             )));
         }
-        Ok(Self { format, bytes: key_bytes as usize, order: Shuffle::new(records) })
+        Ok(Self { format, bytes: key_bytes as usize, order: Shuffle::new(loaded) })
     }
 
     /// The number of the record that is loaded at `place` (below the records): keys are loaded in no order.
@@ -131,6 +137,15 @@ mod tests {
         let mut key = Vec::new();
         keys.write(number, &mut key);
         key
+    }
+
+    #[test]
+    fn room_for_inserts_changes_no_record_that_is_loaded() {
+        let keys = Keys::with_room(KeyFormat::Decimal, 16, 100, 1_000_000).unwrap();
+        let mut loaded: Vec<_> = (0..100).map(|place| keys.loaded(place)).collect();
+        loaded.sort_unstable();
+        assert_eq!(loaded, (0..100).collect::<Vec<_>>());
+        assert!(Keys::with_room(KeyFormat::Decimal, 2, 100, 1).is_err(), "a hundred names and one more");
     }
 
     #[test]

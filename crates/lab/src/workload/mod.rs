@@ -1,7 +1,9 @@
-//! What is done: YCSB's core workloads, db_bench's benchmarks, and the generators under them.
+//! What is done: YCSB's core workloads, db_bench's benchmarks, workloads that shift, recorded operations, and the generators under
+//! them.
 //!
-//! - [`Workload`], [`Benchmark`], [`OpKind`], [`Distribution`]: the definitions; [`Task`]: any of them;
-//! - [`Stream`], [`Numbers`]: the operations of one client thread, reproducible by seed;
+//! - [`Workload`], [`Benchmark`], [`Shift`], [`OpKind`], [`Distribution`]: the definitions; [`trace`]: recorded operations;
+//!   [`Task`]: any of them;
+//! - [`Stream`], [`Numbers`], [`ShiftStream`]: the operations of one client thread, reproducible by seed;
 //! - [`Keys`], [`Values`]: the bytes of a record;
 //! - [`Inserts`]: which records exist;
 //! - [`zipfian`], [`Chooser`], [`Random`]: the distributions.
@@ -12,9 +14,11 @@ pub mod db;
 pub mod inserts;
 pub mod keys;
 pub mod random;
+pub mod shift;
 mod shuffle;
 pub mod stream;
 pub mod task;
+pub mod trace;
 pub mod values;
 pub mod zipfian;
 
@@ -24,6 +28,7 @@ pub use db::{Benchmark, Numbers};
 pub use inserts::Inserts;
 pub use keys::{KeyFormat, Keys};
 pub use random::Random;
+pub use shift::{Shift, ShiftKind, ShiftOperation, ShiftStream};
 pub use stream::{Operation, Stream};
 pub use task::Task;
 pub use values::Values;

@@ -77,10 +77,10 @@ impl Stream {
         operation
     }
 
-    /// The record that `operation` is for, among those that exist now.
+    /// The record that `operation` is for, among those that exist now, `at_ns` after the run phase began.
     #[inline]
-    pub fn resolve(&mut self, operation: Operation, inserts: &Inserts) -> u64 {
-        self.chooser.resolve(operation.draw, inserts.end(), &mut self.spare)
+    pub fn resolve(&mut self, operation: Operation, inserts: &Inserts, at_ns: u64) -> u64 {
+        self.chooser.resolve(operation.draw, inserts.end(), at_ns, &mut self.spare)
     }
 
     fn refill(&mut self, inserts: &Inserts) {
@@ -156,7 +156,7 @@ mod tests {
                     assert_eq!(number, inserts.end());
                     inserts.acknowledge(number);
                 } else {
-                    assert!(stream.resolve(operation, &inserts) < inserts.end());
+                    assert!(stream.resolve(operation, &inserts, 0) < inserts.end());
                 }
             }
         }

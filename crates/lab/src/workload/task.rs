@@ -1,13 +1,16 @@
-//! What one run does: a YCSB core workload or one of db_bench's benchmarks.
+//! What one run does: a YCSB core workload, one of db_bench's benchmarks, a workload that shifts, or a trace.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Benchmark, Distribution, KeyFormat, OpKind, Workload};
+use super::core::SHIFT_PERIOD_SECONDS;
+use super::shift::Mark;
+use super::trace::Counts;
+use super::{Benchmark, Distribution, KeyFormat, OpKind, Shift, ShiftKind, Workload};
 
-/// A task, with all that defines it but the sizes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// A task, with all that defines it but the sizes (and a trace's files).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Task {
     /// A YCSB core workload.
@@ -21,6 +24,16 @@ pub enum Task {
     Db {
         /// Which.
         benchmark: Benchmark,
+    },
+    /// A workload that shifts.
+    Shift {
+        /// Which, with its parameters.
+        shift: Shift,
+    },
+    /// Recorded operations.
+    Trace {
+        /// What is in all files together.
+        counts: Counts,
     },
 }
 
@@ -37,12 +50,20 @@ impl From<Benchmark> for Task {
     }
 }
 
+impl From<Shift> for Task {
+    fn from(shift: Shift) -> Self {
+        Self::Shift { shift }
+    }
+}
+
 impl Task {
     /// The bench that it belongs to, as records name it.
     pub fn bench(self) -> &'static str {
         match self {
             Self::Ycsb { .. } => "ycsb",
             Self::Db { .. } => "db",
+            Self::Shift { .. } => "shift",
+            Self::Trace { .. } => "trace",
         }
     }
 
@@ -51,6 +72,8 @@ impl Task {
         match self {
             Self::Ycsb { workload, .. } => workload.name(),
             Self::Db { benchmark } => benchmark.name(),
+            Self::Shift { shift } => shift.kind.name(),
+            Self::Trace { .. } => "trace",
         }
     }
 
@@ -60,6 +83,8 @@ impl Task {
             Self::Ycsb { distribution, .. } => distribution.name(),
             Self::Db { benchmark } if benchmark.in_order() => "sequential",
             Self::Db { .. } => "uniform",
+            Self::Shift { .. } => "shift",
+            Self::Trace { .. } => "recorded",
         }
     }
 
@@ -68,6 +93,8 @@ impl Task {
         match self {
             Self::Ycsb { workload, .. } => workload.share(kind),
             Self::Db { benchmark } => f64::from(u8::from(benchmark.kind() == kind)),
+            Self::Shift { shift } => shift.share_of(kind),
+            Self::Trace { counts } => counts.share(kind),
         }
     }
 
@@ -88,13 +115,33 @@ impl Task {
 
     /// Whether it adds records to those loaded, without a bound known before.
     pub fn grows(self) -> bool {
-        matches!(self, Self::Ycsb { .. }) && self.share(OpKind::Insert) > 0.0
+        !matches!(self, Self::Db { .. }) && self.share(OpKind::Insert) > 0.0
+    }
+
+    /// Records that one write puts.
+    pub fn records_per_write(self) -> u64 {
+        match self {
+            Self::Shift { shift } => shift.records_per_write(),
+            _ => 1,
+        }
+    }
+
+    /// The shifts of a run phase of `seconds` that are known before.
+    pub fn marks(self, seconds: f64) -> Vec<Mark> {
+        match self {
+            Self::Shift { shift } => shift.marks(seconds),
+            Self::Ycsb { distribution: Distribution::Shift, .. } => {
+                Shift { period_seconds: SHIFT_PERIOD_SECONDS, ..ShiftKind::Jump.into() }.marks(seconds)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// What it needs an order of keys for, if it does.
     pub fn order(self) -> Option<&'static str> {
         match self {
             Self::Db { benchmark: Benchmark::ReadSeq } => Some("it cannot be read in order"),
+            Self::Trace { .. } if self.share(OpKind::Scan) > 0.0 => Some("the trace's scans cannot be run"),
             _ if self.share(OpKind::Scan) > 0.0 => Some("the workload's scans cannot be run"),
             _ => None,
         }
@@ -103,7 +150,8 @@ impl Task {
     /// How keys are written.
     pub fn key_format(self) -> KeyFormat {
         match self {
-            Self::Ycsb { .. } => KeyFormat::Hashed,
+            Self::Ycsb { .. } | Self::Trace { .. } => KeyFormat::Hashed,
+            Self::Shift { shift } => shift.key_format(),
             Self::Db { .. } => KeyFormat::Decimal,
         }
     }
@@ -141,6 +189,21 @@ mod tests {
             assert_eq!(task.kinds().map(|kind| task.share(kind)).sum::<f64>(), 1.0);
         }
         assert_eq!(kinds(Workload::F.into()), "read+read_modify_write");
+    }
+
+    #[test]
+    fn shifting_tasks_load_and_only_inserts_grow() {
+        for kind in ShiftKind::ALL {
+            let task = Task::from(Shift::from(kind));
+            assert!(task.loads() && task.order().is_none() && task.beside().is_none(), "{kind}");
+            assert_eq!(task.grows(), kind == ShiftKind::Monotonic);
+            assert_eq!(task.records_per_write(), if kind == ShiftKind::Groups { 10 } else { 1 });
+        }
+        let groups = Task::from(Shift::from(ShiftKind::Groups));
+        assert_eq!(groups.kinds().map(OpKind::name).collect::<Vec<_>>(), ["multi_get", "batch"]);
+        let moving = Task::Ycsb { workload: Workload::A, distribution: Distribution::Shift };
+        assert_eq!(moving.marks(11.0).iter().map(|mark| mark.at_seconds).collect::<Vec<_>>(), [5.0, 10.0]);
+        assert!(Task::from(Workload::A).marks(100.0).is_empty());
     }
 
     #[test]

@@ -1,0 +1,85 @@
+//! `biombo bench shift`.
+
+use biombo_lab::workload::{Shift, ShiftKind, Task};
+use clap::Args;
+
+use super::options::{Defaults, RunOptions};
+use crate::failure::Done;
+use crate::store_args::one_of;
+
+const WORKLOADS: &[&str] =
+    &["jump", "rotate", "groups", "crowd", "monotonic", "slot", "partition", "adversary"];
+
+/// Twenty seconds are four periods.
+const DEFAULTS: Defaults =
+    Defaults { operations: None, seconds: Some(20.0), threads: 2, value_bytes: 1_000, compression_ratio: 1.0 };
+
+/// Run workloads whose load shifts while they run
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Workloads. A share of the operations (--hot-share) goes to hot records, each of them equally likely; the others to the rest.
+Half of the operations read and half replace a value (--reads).
+  jump       the hot records lie all over the key space; every period they become others, none of them hot before
+  rotate     the hot records are neighbours in the order of keys; every period the range moves on by its own length
+  groups     multi-gets and atomic batches of whole groups of --group records, which hashing scatters; every period all records
+             are grouped anew; the hot groups hold the hot records
+  crowd      all records equally likely; in the second half of every period --hot-share of the operations (0.5) go to one
+             record, another one each time
+  monotonic  inserts in the order of keys behind the loaded ones; reads (--reads, 0) of the latest records
+  slot       the hot records are those of one hash slot, and all operations go to them (--hot-share 1)
+  partition  the same with one partition of hash placement, of the most --partitions given (8), as it is before any move
+  adversary  the hot records are 100 of one partition; every period it asks where they are now and turns to records of the
+             partition that has the fewest: it reverses whatever a planner did
+Hot are a hundredth of the records, or --hot-records of them (of a slot or partition at most so many).
+
+What an operation is follows from the seed alone, and which record it is for from the seed and the period that it begins in: in an
+open loop (--rate), by the schedule. The report marks the shifts in throughput and tail over time. docs/workloads.md has it
+all exactly.
+
+Examples:
+  biombo bench shift --engine log --workload jump,adversary --partitions 8 --html shift.html
+  biombo bench shift --engine log,lmdb --workload groups --partitions 8 --period 15 --seconds 30 --repeat 3
+  biombo bench shift --engine log --workload crowd --partitioning none,hard --rate 100000 --period 4 --html crowd.html
+  biombo bench shift --engine log --workload rotate --placement range --partitions 8 --hot-records 5000 --json runs.jsonl")]
+pub(crate) struct ShiftArgs {
+    /// Workloads: jump, rotate, groups, crowd, monotonic, slot, partition, adversary
+    #[arg(long = "workload", value_name = "W,W..", value_delimiter = ',', required = true,
+        value_parser = one_of::<ShiftKind>(WORKLOADS), hide_possible_values = true)]
+    workloads: Vec<ShiftKind>,
+    /// Seconds from one shift to the next; 0: it never shifts
+    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    period: f64,
+    /// Hot records [default: a hundredth of the records, adversary 100]
+    #[arg(long, value_name = "N")]
+    hot_records: Option<u64>,
+    /// The share of the operations that go to hot records [default: 0.9, crowd 0.5, slot and partition 1]
+    #[arg(long, value_name = "F")]
+    hot_share: Option<f64>,
+    /// Records of a group
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    group: u32,
+    /// The share of the operations that read [default: 0.5, monotonic 0]
+    #[arg(long, value_name = "F")]
+    reads: Option<f64>,
+    #[command(flatten)]
+    run: RunOptions,
+}
+
+pub(super) fn run(args: ShiftArgs) -> Done {
+    let ShiftArgs { workloads, period, hot_records, hot_share, group, reads, run } = args;
+    let partitions = run.partitions_max();
+    let task = |kind: ShiftKind| {
+        let usual = Shift::from(kind);
+        let shift = Shift {
+            period_seconds: period,
+            hot_records,
+            share: hot_share.unwrap_or(usual.share),
+            group,
+            reads: reads.unwrap_or(usual.reads),
+            partitions,
+            ..usual
+        };
+        Task::from(shift)
+    };
+    super::measure(run.plan(workloads.into_iter().map(task).collect(), &DEFAULTS), None)
+}
