@@ -1,11 +1,13 @@
 //! Records of repeated runs put together: one row for each engine, layout and workload.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::record::{CompactionFigures, Latency, Record, WafBy};
 use crate::statistics::{Ratio, Spread, ratio};
+use crate::workload::Shift;
 
 /// What the rows of one table have in common.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -36,6 +38,10 @@ pub struct Table {
     pub memory_bytes: Option<u64>,
     /// Operations per second asked for.
     pub rate: Option<f64>,
+    /// The shifting workload with its parameters.
+    pub shift: Option<Shift>,
+    /// The files of a trace.
+    pub traces: Vec<PathBuf>,
     /// Whether another table of the same runs differs in the lengths of keys and values alone.
     pub swept: bool,
     /// One for each engine and layout, in the order in which they first ran.
@@ -105,6 +111,11 @@ impl Table {
         format!("{work}, {} thread{}", self.threads, if self.threads == 1 { "" } else { "s" })
     }
 
+    /// How records were chosen, in words where it takes more than a name.
+    pub fn choice(&self) -> String {
+        self.shift.map_or_else(|| self.distribution.clone(), |shift| shift.describe(self.records))
+    }
+
     /// The lengths of keys and values.
     pub fn sizes(&self) -> String {
         format!("{} + {} bytes", self.key_bytes, self.value_bytes)
@@ -135,6 +146,8 @@ impl Table {
             io: record.io.clone(),
             memory_bytes: record.memory_bytes,
             rate: record.rate,
+            shift: record.shift,
+            traces: record.traces.clone(),
             swept: false,
             rows: Vec::new(),
         }
@@ -146,6 +159,8 @@ pub(crate) fn bench_name(bench: &str) -> &str {
     match bench {
         "ycsb" => "YCSB",
         "db" => "db_bench",
+        "shift" => "Shifting load",
+        "trace" => "Trace",
         other => other,
     }
 }

@@ -28,7 +28,7 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
         "{} {} ({}): {} records of {}{}, {}, {} cache{}{}, {loop_}",
         table.bench_name(),
         table.sweep_heading(),
-        table.distribution,
+        table.choice(),
         count(table.records as f64),
         table.sizes(),
         if table.compression_ratio < 1.0 {

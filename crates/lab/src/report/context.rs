@@ -4,13 +4,12 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;
 
-use super::axis::Linear;
 use super::date;
 use super::findings::{class, findings};
 use super::methods::methods;
-use super::plots::{Series, bars, latencies, panel};
+use super::plots::{Series, bars, latencies};
 use super::sweep::sweep;
-use crate::driver::Timeline;
+use super::timeline::Timelines;
 use crate::record::{Latency, Record};
 use crate::statistics::{PAIRS_MIN, Ratio};
 use crate::summary::{Row, Table, bench_name, sweeps, tables};
@@ -86,6 +85,12 @@ fn lead(records: &[Record]) -> String {
     )
 }
 
+/// Many operations of a kind.
+pub(super) fn plural(kind: &str) -> String {
+    let kind = kind.replace('_', "-");
+    if kind.ends_with("ch") { kind + "es" } else { kind + "s" }
+}
+
 pub(super) fn series<'a>(row: &'a Row, engines: &[String]) -> Series<'a> {
     let colour = engines.iter().position(|engine| *engine == row.engine).unwrap_or(0) % COLOURS;
     Series { label: &row.label, colour, direct: row.partitioning == "none" }
@@ -122,11 +127,10 @@ fn body(table: &Table, engines: &[String]) -> Value {
         spread => spread_note(&[table]),
         bars => bars(&table.rows.iter().map(|row| (series(row, engines), row.ops_per_s)).collect::<Vec<_>>()),
         latencies => kinds.iter().map(|kind| latency(table, kind, engines)).collect::<Vec<_>>(),
-        panels => timelines.panels(table, engines),
-        timeline_note => format!(
-            "the repetition of median throughput, in steps of {}",
-            duration_ns(timelines.bucket_seconds * 1e9)
-        ),
+        panels => timelines.throughput(engines),
+        tails => timelines.tail(engines),
+        marks => Value::from(Serde(timelines.marks())),
+        timeline_note => timelines.note(),
         both => table.rows.iter().any(|row| row.partitioning == "none")
             && table.rows.iter().any(|row| row.partitioning != "none"),
         interval_note => if repetitions(table) >= PAIRS_MIN {
@@ -148,16 +152,19 @@ fn setting(tables: &[&Table]) -> String {
         sizes.sort_unstable();
         list(&sizes.into_iter().map(size).collect::<Vec<_>>())
     };
-    let work = match (table.workload.parse::<Workload>(), table.workload.parse::<Benchmark>()) {
-        (Ok(workload), _) => format!(" {}: {}", workload.name().to_uppercase(), workload.summary()),
-        (_, Ok(benchmark)) => format!(" {benchmark}: {}", benchmark.summary()),
-        _ => format!(" {}", table.workload),
+    let work = match (table.bench.as_str(), table.workload.parse::<Workload>(), table.workload.parse::<Benchmark>()) {
+        ("ycsb", Ok(workload), _) => {
+            format!(" {}: {}, {} distribution", workload.name().to_uppercase(), workload.summary(), table.distribution)
+        }
+        ("db", _, Ok(benchmark)) => {
+            format!(" {benchmark}: {}, {} distribution", benchmark.summary(), table.distribution)
+        }
+        _ => format!(" {}: {}", table.workload, table.choice()),
     };
     format!(
-        "{}{work}, {} distribution. {} records with keys of {} and values of {}{}; writes acknowledged at {}; {} of cache \
+        "{}{work}. {} records with keys of {} and values of {}{}; writes acknowledged at {}; {} of cache \
          for each store; {}.",
         table.bench_name(),
-        table.distribution,
         count(table.records as f64),
         sizes(|t| t.key_bytes),
         sizes(|t| t.value_bytes),
@@ -181,48 +188,9 @@ fn latency(table: &Table, kind: &str, engines: &[String]) -> Value {
         .filter_map(|row| Some((series(row, engines), *row.latency.get(kind).filter(|l| l.count > 0)?)))
         .collect();
     context! {
-        kind => kind.replace('_', "-") + "s",
+        kind => plural(kind),
         note => if table.rate.is_some() { "from the intended beginning" } else { "as its client sees it" },
         plot => latencies(&rows),
-    }
-}
-
-/// The run of each row whose throughput is the median, and axes for all of them.
-struct Timelines<'a> {
-    rows: Vec<(&'a Row, &'a Timeline)>,
-    axis: Linear,
-    bucket_seconds: f64,
-}
-
-impl<'a> Timelines<'a> {
-    fn new(table: &'a Table) -> Self {
-        let rows: Vec<_> = table
-            .rows
-            .iter()
-            .filter_map(|row| {
-                let distance = |r: &Record| (r.ops_per_s - row.ops_per_s.median).abs();
-                let record = row.records.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-                Some((row, &record.timeline))
-            })
-            .collect();
-        let most = rows.iter().flat_map(|(_, t)| t.rates()).map(|(_, rate)| rate).fold(0.0, f64::max);
-        let bucket_seconds = rows.iter().map(|(_, t)| t.bucket_seconds).fold(0.0, f64::max);
-        Self { rows, axis: Linear::new(most, 3), bucket_seconds }
-    }
-
-    fn panels(&self, table: &Table, engines: &[String]) -> Vec<Value> {
-        distinct(table.rows.iter().map(|row| row.engine.clone()))
-            .into_iter()
-            .map(|engine| {
-                let mine: Vec<_> = self.rows.iter().filter(|(row, _)| row.engine == engine).collect();
-                let seconds = mine
-                    .iter()
-                    .map(|(_, t)| t.bucket_seconds * t.operations.len().saturating_sub(1).max(1) as f64)
-                    .fold(0.1, f64::max);
-                let lines: Vec<_> = mine.iter().map(|(row, timeline)| (series(row, engines), *timeline)).collect();
-                context! { engine => engine, plot => panel(&lines, &self.axis, seconds) }
-            })
-            .collect()
     }
 }
 

@@ -21,6 +21,24 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
              throughput. Reads in order begin anew after the last key.",
         ),
         (
+            any(&|r| r.bench == "shift"),
+            "Workloads that shift choose an operation by the seed alone, and its record by the seed and the period that the \
+             operation begins in: by the clock in a closed loop, by the schedule in an open one. Every engine and layout gets the \
+             same hot records in the same period. Only the adversary's also depend on where the store has its keys. A record of a \
+             hash slot or partition is one by its key's hash, whatever the layout is.",
+        ),
+        (
+            any(&|r| r.bench == "trace"),
+            "A trace is a text file for each thread, or one that every thread replays: reads, writes and scans in the order in \
+             which they were recorded, as fast as they are answered (or at the rate that is given). Unless an empty store was asked for, every \
+             key that the files name is put before, outside the measured time. The length of keys is their mean.",
+        ),
+        (
+            any(&|r| !r.timeline.p99_ns.is_empty()),
+            "Over time: operations finished in each tenth of a second (longer in long runs), and of those the 99th percentile of \
+             latency, to 3 %, and the slowest one. An operation stands where it ended.",
+        ),
+        (
             true,
             "Repetitions are interleaved: every engine and layout once, then all of them again. All runs of one repetition \
              have one seed, so the same operations on the same keys.",

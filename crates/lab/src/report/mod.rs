@@ -8,6 +8,7 @@ mod findings;
 mod methods;
 mod plots;
 mod sweep;
+mod timeline;
 
 #[cfg(test)]
 mod tests;

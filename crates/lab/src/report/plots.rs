@@ -8,7 +8,6 @@ use std::fmt::Write;
 
 use super::axis::{Linear, Log};
 use super::escape;
-use crate::driver::Timeline;
 use crate::record::Latency;
 use crate::units::{count, duration_ns};
 
@@ -22,7 +21,7 @@ pub(crate) struct Series<'a> {
 }
 
 impl Series<'_> {
-    fn class(&self) -> String {
+    pub(super) fn class(&self) -> String {
         format!("c{}{}", self.colour, if self.direct { " direct" } else { "" })
     }
 }
@@ -125,51 +124,6 @@ pub(crate) fn latencies(rows: &[(Series<'_>, Latency)]) -> String {
     }
     ticks(&mut out, axis.ticks.iter().map(|t| (axis.at(*t), round_ns(*t))), "latency, logarithmic");
     out.push_str("</div>");
-    out
-}
-
-const PANEL_PX: f64 = 110.0;
-
-/// Throughput over time of the layouts of one engine, all panels of a figure on the same axes.
-pub(crate) fn panel(lines: &[(Series<'_>, &Timeline)], axis: &Linear, seconds: f64) -> String {
-    let mut out = String::from("<svg class=\"panel\" role=\"img\" height=\"142\">");
-    let y = |tick: f64| 16.0 + PANEL_PX - axis.at(tick) * PANEL_PX / 100.0;
-    for tick in &axis.ticks {
-        let y = y(*tick);
-        let _ = write!(out, "<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
-    }
-    let _ = write!(
-        out,
-        "<svg x=\"0\" y=\"16\" width=\"100%\" height=\"{PANEL_PX}\" viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\">"
-    );
-    for (series, timeline) in lines {
-        let rates = timeline.rates();
-        // A single bucket is drawn as a level line.
-        let mut points: Vec<(f64, f64)> = rates.iter().map(|(t, rate)| (t / seconds * 1000.0, *rate)).collect();
-        if let [(_, rate)] = points[..] {
-            points = vec![(0.0, rate), (1000.0, rate)];
-        }
-        let path: Vec<String> =
-            points.iter().map(|(x, rate)| format!("{x:.1},{:.2}", 100.0 - axis.at(*rate))).collect();
-        let _ = write!(
-            out,
-            "<polyline class=\"line {}\" points=\"{}\"><title>{}</title></polyline>",
-            series.class(),
-            path.join(" "),
-            escape(series.label)
-        );
-    }
-    out.push_str("</svg>");
-    // Figures come after the lines, so that their halo keeps them readable.
-    for tick in axis.ticks.iter().filter(|tick| **tick > 0.0) {
-        let _ = write!(out, "<text class=\"tick\" x=\"0\" y=\"{:.1}\">{}</text>", y(*tick) - 3.0, count(*tick));
-    }
-    let _ = write!(
-        out,
-        "<text class=\"tick\" x=\"0\" y=\"140\">0</text><text class=\"tick\" x=\"100%\" y=\"140\" \
-         text-anchor=\"end\">{} s</text></svg>",
-        if seconds < 10.0 { format!("{seconds:.1}") } else { format!("{seconds:.0}") }
-    );
     out
 }
 

@@ -7,7 +7,7 @@ use minijinja::{Value, context};
 use serde::Serialize;
 
 use super::axis::{Linear, Log};
-use super::context::{distinct, series};
+use super::context::{distinct, plural, series};
 use super::escape;
 use super::plots::{Series, round_count, round_ns};
 use crate::statistics::Spread;
@@ -94,7 +94,7 @@ fn metrics(tables: &[&Table]) -> Vec<Metric> {
     let writes = OpKind::ALL.iter().any(|kind| kind.writes() && kinds.iter().any(|name| name == kind.name()));
     for kind in kinds {
         metrics.push(Metric {
-            title: format!("99th percentile of {}s", kind.replace('_', "-")),
+            title: format!("99th percentile of {}", plural(&kind)),
             note: "latency, logarithmic",
             of: Box::new(move |row| {
                 Spread::of(row.records.iter().filter_map(|r| r.latency_ns.get(&kind)).map(|l| l.p99 as f64))

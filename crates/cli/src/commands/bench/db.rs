@@ -3,14 +3,15 @@
 use biombo_lab::workload::{Benchmark, Task};
 use clap::Args;
 
-use super::options::{Defaults, RunOptions};
+use super::options::{Defaults, Outputs, RunOptions};
 use crate::failure::Done;
 use crate::store_args::one_of;
 
 const BENCHMARKS: &[&str] = &["fillseq", "fillrandom", "overwrite", "readseq", "readrandom", "readwhilewriting"];
 
 /// Those of db_bench: `--num` operations, one thread, values of 100 bytes that compress to half.
-const DEFAULTS: Defaults = Defaults { operations: None, threads: 1, value_bytes: 100, compression_ratio: 0.5 };
+const DEFAULTS: Defaults =
+    Defaults { operations: None, seconds: None, threads: 1, value_bytes: 100, compression_ratio: 0.5 };
 
 /// Run db_bench's benchmarks over engines, used directly and partitioned
 #[derive(Debug, Args)]
@@ -42,5 +43,6 @@ pub(crate) struct DbArgs {
 }
 
 pub(super) fn run(args: DbArgs) -> Done {
-    super::measure(args.run, args.benchmarks.into_iter().map(Task::from).collect(), &DEFAULTS)
+    let tasks = args.benchmarks.into_iter().map(Task::from).collect();
+    super::measure(Outputs::of(&args.run), args.run.plan(tasks, &DEFAULTS))
 }

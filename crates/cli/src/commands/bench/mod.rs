@@ -2,15 +2,19 @@
 
 mod db;
 mod options;
+mod shift;
+mod trace;
 mod watch;
 mod ycsb;
 
+use biombo_lab::bench::Plan;
 use biombo_lab::process::{WorkerCommand, worker};
-use biombo_lab::workload::Task;
 use clap::Subcommand;
 
 use self::db::DbArgs;
-use self::options::{Defaults, RunOptions};
+use self::options::Outputs;
+use self::shift::ShiftArgs;
+use self::trace::TraceArgs;
 use self::watch::{Output, Watch};
 use self::ycsb::YcsbArgs;
 use crate::failure::{Done, Failure};
@@ -21,6 +25,8 @@ use crate::out::Out;
 pub(crate) enum BenchCommand {
     Ycsb(YcsbArgs),
     Db(DbArgs),
+    Shift(ShiftArgs),
+    Trace(TraceArgs),
 }
 
 /// Run it.
@@ -28,6 +34,8 @@ pub(crate) fn bench(command: BenchCommand) -> Done {
     match command {
         BenchCommand::Ycsb(args) => ycsb::run(args),
         BenchCommand::Db(args) => db::run(args),
+        BenchCommand::Shift(args) => shift::run(args),
+        BenchCommand::Trace(args) => trace::run(args),
     }
 }
 
@@ -44,9 +52,8 @@ fn registry() -> biombo::Registry {
 }
 
 /// Do every run; write its line after each, and a table and a report of all at the end.
-fn measure(options: RunOptions, tasks: Vec<Task>, defaults: &Defaults) -> Done {
-    let (json, html) = (options.json.clone(), options.html.clone());
-    let plan = options.plan(tasks, defaults);
+fn measure(outputs: Outputs, plan: Plan) -> Done {
+    let Outputs { json, html } = outputs;
     let registry = registry();
     plan.check(&registry).map_err(|e| Failure::usage(e.to_string()))?;
     let json = json.as_deref().map(Output::create).transpose()?;

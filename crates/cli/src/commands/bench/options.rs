@@ -17,19 +17,19 @@ pub(super) struct RunOptions {
     /// Engines, by the names that `biombo engines` lists
     #[arg(long = "engine", value_name = "E,E..", value_delimiter = ',', required = true)]
     engines: Vec<String>,
-    /// Records to load before each run (of a benchmark that fills an empty store: the keys to choose from)
-    #[arg(long, value_name = "N", default_value_t = Plan::default().records)]
-    records: u64,
-    /// Operations of each run, of all threads together [default: ycsb 1000000, db as many as records]
+    /// Records to load before each run (of a benchmark that fills an empty store: the keys to choose from) [default: 1000000]
+    #[arg(long, value_name = "N")]
+    pub(super) records: Option<u64>,
+    /// Operations of each run, of all threads together [default: ycsb 1000000, db as many as records, trace all of it once]
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     operations: Option<u64>,
-    /// Run for so many seconds instead
+    /// Run for so many seconds instead [default: shift 20]
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
     /// An open loop: start so many operations a second, however long each takes (latency counts from the planned start)
     #[arg(long, value_name = "OPS")]
     rate: Option<f64>,
-    /// Client threads [default: ycsb 2, db 1]
+    /// Client threads [default: ycsb and shift 2, db 1, trace one for each file]
     #[arg(long, value_name = "T,T..", value_delimiter = ',')]
     threads: Vec<u32>,
     /// Layouts: none (the engine used directly), soft, hard [default: hard when --partitions is given, else none]
@@ -52,11 +52,11 @@ pub(super) struct RunOptions {
     durability: Durability,
     /// Bytes of each key; several are a sweep [default: 16]
     #[arg(long, value_name = "N,N..", value_delimiter = ',')]
-    key_bytes: Vec<u32>,
-    /// Bytes of each value; several are a sweep [default: ycsb 1000, db 100]
+    pub(super) key_bytes: Vec<u32>,
+    /// Bytes of each value; several are a sweep [default: 1000, db 100]
     #[arg(long, value_name = "N,N..", value_delimiter = ',')]
     value_bytes: Vec<u32>,
-    /// What a compressor can leave of a value, 1: it cannot shrink it [default: ycsb 1, db 0.5]
+    /// What a compressor can leave of a value, 1: it cannot shrink it [default: 1, db 0.5]
     #[arg(long, value_name = "F")]
     compression_ratio: Option<f64>,
     /// All caches of a store together, in bytes or with KiB, MiB, GiB [default: 2GiB, or a quarter of the memory]
@@ -83,23 +83,51 @@ pub(super) struct RunOptions {
     dir: Option<PathBuf>,
     /// Write each run as a JSON line to this file, as soon as it is done
     #[arg(long, value_name = "FILE")]
-    pub(super) json: Option<PathBuf>,
+    json: Option<PathBuf>,
     /// Write a report with plots, one self-contained HTML page, to this file
     #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Where the results go.
+pub(super) struct Outputs {
+    pub(super) json: Option<PathBuf>,
     pub(super) html: Option<PathBuf>,
 }
+
+impl Outputs {
+    pub(super) fn of(options: &RunOptions) -> Self {
+        Self { json: options.json.clone(), html: options.html.clone() }
+    }
+}
+
+/// Partitions where nobody says how many.
+const PARTITIONS: u32 = 8;
 
 /// What a bench does where the command line does not say it.
 pub(super) struct Defaults {
     /// `None`: as many as records.
     pub(super) operations: Option<u64>,
+    /// Instead of operations, where neither is said.
+    pub(super) seconds: Option<f64>,
     pub(super) threads: u32,
     pub(super) value_bytes: u32,
     pub(super) compression_ratio: f64,
 }
 
 impl RunOptions {
+    /// Whether it is said how long a run is.
+    pub(super) fn has_length(&self) -> bool {
+        self.operations.is_some() || self.seconds.is_some()
+    }
+
+    /// The most partitions that are asked for.
+    pub(super) fn partitions_max(&self) -> u32 {
+        self.partitions.iter().copied().max().unwrap_or(PARTITIONS)
+    }
+
     pub(super) fn plan(self, tasks: Vec<Task>, defaults: &Defaults) -> Plan {
+        let records = self.records.unwrap_or(Plan::default().records);
         let or = |given: Vec<u32>, default: u32| if given.is_empty() { vec![default] } else { given };
         let partitionings = match (self.partitioning.is_empty(), self.partitions.is_empty()) {
             (false, _) => self.partitioning,
@@ -109,13 +137,13 @@ impl RunOptions {
         Plan {
             engines: self.engines,
             tasks,
-            records: self.records,
-            operations: self.operations.or(defaults.operations).unwrap_or(self.records),
-            seconds: self.seconds,
+            records,
+            operations: self.operations.or(defaults.operations).unwrap_or(records),
+            seconds: self.seconds.or(defaults.seconds.filter(|_| self.operations.is_none())),
             rate: self.rate,
             threads: or(self.threads, defaults.threads),
             partitionings,
-            partitions: or(self.partitions, 8),
+            partitions: or(self.partitions, PARTITIONS),
             placement: self.placement,
             durability: self.durability,
             key_bytes: or(self.key_bytes, 16),
@@ -128,6 +156,7 @@ impl RunOptions {
             repeat: self.repeat,
             seed: self.seed,
             dir: self.dir,
+            ..Plan::default()
         }
     }
 }

@@ -3,12 +3,11 @@
 use biombo_lab::workload::{Shift, ShiftKind, Task};
 use clap::Args;
 
-use super::options::{Defaults, RunOptions};
+use super::options::{Defaults, Outputs, RunOptions};
 use crate::failure::Done;
 use crate::store_args::one_of;
 
-const WORKLOADS: &[&str] =
-    &["jump", "rotate", "groups", "crowd", "monotonic", "slot", "partition", "adversary"];
+const WORKLOADS: &[&str] = &["jump", "rotate", "groups", "crowd", "monotonic", "slot", "partition", "adversary"];
 
 /// Twenty seconds are four periods.
 const DEFAULTS: Defaults =
@@ -81,5 +80,6 @@ pub(super) fn run(args: ShiftArgs) -> Done {
         };
         Task::from(shift)
     };
-    super::measure(run.plan(workloads.into_iter().map(task).collect(), &DEFAULTS), None)
+    let tasks = workloads.into_iter().map(task).collect();
+    super::measure(Outputs::of(&run), run.plan(tasks, &DEFAULTS))
 }

@@ -3,15 +3,15 @@
 use biombo_lab::workload::{Distribution, Task, Workload};
 use clap::Args;
 
-use super::options::{Defaults, RunOptions};
+use super::options::{Defaults, Outputs, RunOptions};
 use crate::failure::Done;
 use crate::store_args::one_of;
 
 const WORKLOADS: &[&str] = &["a", "b", "c", "d", "e", "f"];
-const DISTRIBUTIONS: &[&str] = &["zipfian", "uniform", "latest", "hotspot"];
+const DISTRIBUTIONS: &[&str] = &["zipfian", "uniform", "latest", "hotspot", "shift"];
 
 const DEFAULTS: Defaults =
-    Defaults { operations: Some(1_000_000), threads: 2, value_bytes: 1_000, compression_ratio: 1.0 };
+    Defaults { operations: Some(1_000_000), seconds: None, threads: 2, value_bytes: 1_000, compression_ratio: 1.0 };
 
 /// Run YCSB core workloads over engines, used directly and partitioned
 #[derive(Debug, Args)]
@@ -36,7 +36,8 @@ pub(crate) struct YcsbArgs {
     #[arg(long = "workload", value_name = "W,W..", value_delimiter = ',', required = true, ignore_case = true,
         value_parser = one_of::<Workload>(WORKLOADS), hide_possible_values = true)]
     workloads: Vec<Workload>,
-    /// Choose records by zipfian, uniform, latest or hotspot instead of as the workload says
+    /// Choose records by zipfian, uniform, latest, hotspot or shift (zipfian, every 5 s with other popular records) instead of as the
+    /// workload says
     #[arg(long, value_name = "KIND", value_parser = one_of::<Distribution>(DISTRIBUTIONS), hide_possible_values = true)]
     distribution: Option<Distribution>,
     #[command(flatten)]
@@ -48,5 +49,6 @@ pub(super) fn run(args: YcsbArgs) -> Done {
         workload,
         distribution: args.distribution.unwrap_or(workload.distribution()),
     };
-    super::measure(args.run, args.workloads.into_iter().map(task).collect(), &DEFAULTS)
+    let tasks = args.workloads.into_iter().map(task).collect();
+    super::measure(Outputs::of(&args.run), args.run.plan(tasks, &DEFAULTS))
 }
