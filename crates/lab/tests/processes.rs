@@ -8,7 +8,8 @@ use biombo_engine::{Durability, EngineKind, Registry};
 use biombo_lab::bench::{Observer, Plan, Silent, run};
 use biombo_lab::process::{WorkerCommand, worker};
 use biombo_lab::spec::{Partitioning, Placement};
-use biombo_lab::workload::{Benchmark, Task, Workload};
+use biombo_lab::workload::trace::survey;
+use biombo_lab::workload::{Benchmark, Shift, ShiftKind, Task, Workload};
 
 const WORKER: &str = "BIOMBO_LAB_WORKER";
 
@@ -288,4 +289,89 @@ fn an_engine_without_order_is_refused_readseq_alone() {
     let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
     assert_eq!(outcome.records.len(), 1);
     assert!(outcome.failures[0].1.to_string().contains("no order"));
+}
+
+#[test]
+fn every_shifting_workload_does_the_same_work_over_every_layout() {
+    let dir = tempfile::tempdir().unwrap();
+    let tasks = ShiftKind::ALL.map(|kind| Task::from(Shift { period_seconds: 0.01, ..kind.into() })).to_vec();
+    let plan = Plan {
+        tasks,
+        partitionings: vec![Partitioning::None, Partitioning::Hard],
+        partitions: vec![3],
+        ..plan(&["lmdb"], dir.path())
+    };
+    let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    assert_eq!(outcome.records.len(), 8 * 2);
+    for record in &outcome.records {
+        let name = format!("{} {}", record.workload, record.label());
+        assert_eq!((record.bench.as_str(), record.operations, record.errors), ("shift", 2_000, 0), "{name}");
+        assert_eq!(record.shift.map(|shift| shift.kind.name()), Some(record.workload.as_str()), "{name}");
+        assert!(record.shift.is_some_and(|shift| shift.hot_records.is_some()), "{name}: what it came to is told");
+        let (line, length) = (&record.timeline, record.timeline.operations.len());
+        assert_eq!(
+            (line.operations.iter().sum::<u64>(), line.p99_ns.len(), line.max_ns.len()),
+            (2_000, length, length)
+        );
+        let slowest = record.latency_ns.values().map(|l| l.max).max().unwrap();
+        // A histogram's three digits and an exact figure.
+        let told = line.max_ns.iter().copied().max().unwrap();
+        assert!(told.abs_diff(slowest) <= slowest / 500 + 1, "{name}: {told} and {slowest}");
+        assert!(line.marks.iter().all(|mark| mark.at_seconds <= record.seconds + 0.1), "{name}: {:?}", line.marks);
+    }
+    // A run by seconds shifts while it goes on.
+    let jump = Shift { period_seconds: 0.05, ..ShiftKind::Jump.into() };
+    let plan = Plan { tasks: vec![jump.into()], seconds: Some(0.3), ..plan_of_one(dir.path()) };
+    let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
+    assert!(outcome.records[0].timeline.marks.len() >= 5, "{:?}", outcome.records[0].timeline.marks);
+    assert!(is_empty(dir.path()));
+}
+
+fn plan_of_one(dir: &Path) -> Plan {
+    plan(&["memory"], dir)
+}
+
+#[test]
+fn a_trace_is_loaded_and_replayed_once_by_each_worker_over_every_layout() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [dir.path().join("one.txt"), dir.path().join("two.txt")];
+    let lines =
+        |from: u32| (from..from + 500).map(|n| format!("{},key{:04}\n", n % 2, n * 7 % 900)).collect::<String>();
+    std::fs::write(&files[0], lines(0)).unwrap();
+    std::fs::write(&files[1], lines(300) + "2,key0007,10\n").unwrap();
+    let counts = survey(&files[0]).unwrap().plus(survey(&files[1]).unwrap());
+    assert_eq!(counts.operations(), 1_001);
+    let runs = dir.path().join("runs");
+    let plan = |preload| Plan {
+        tasks: vec![Task::Trace { counts }],
+        partitionings: vec![Partitioning::None, Partitioning::Hard],
+        partitions: vec![3],
+        placement: Placement::Range,
+        traces: files.to_vec(),
+        once: true,
+        preload,
+        records: counts.operations(),
+        ..plan(&["lmdb", "null"], &runs)
+    };
+    let keys = (0..800u32).map(|n| n * 7 % 900).collect::<std::collections::BTreeSet<_>>().len() as u64;
+    for preload in [true, false] {
+        let outcome = run(&plan(preload), &registry(), &command(), &mut Silent).unwrap();
+        let records: Vec<_> = outcome.records.iter().filter(|record| record.engine == "lmdb").collect();
+        assert_eq!(records.len(), 2, "{:?}", outcome.failures);
+        for record in records {
+            assert_eq!((record.bench.as_str(), record.workload.as_str()), ("trace", "one and 1 more"));
+            assert_eq!((record.operations, record.errors), (1_001, 0), "{:?}", record.first_error);
+            assert_eq!(record.latency_ns["scan"].count, 1);
+            assert_eq!((record.latency_ns["read"].count, record.latency_ns["update"].count), (500, 500));
+            assert_eq!(record.records, if preload { keys } else { 0 });
+            assert_eq!(record.logical_write_bytes, (record.records + 500) * 107);
+            assert_eq!(record.load.seconds > 0.0, preload);
+        }
+    }
+    // Files that do not fit the threads are refused before anything is started.
+    let unfit = Plan { threads: vec![3], ..plan(true) };
+    let error = run(&unfit, &registry(), &command(), &mut Silent).unwrap_err().to_string();
+    assert!(error.contains("--threads 3 does not fit 2 files"), "{error}");
+    assert!(is_empty(&runs));
 }

@@ -2,6 +2,8 @@
 
 use crate::record::tests::record;
 use crate::record::{CompactionFigures, Record, parse_lines};
+use crate::workload::shift::{Mark, MarkKind};
+use crate::workload::{Shift, ShiftKind};
 
 fn records() -> Vec<Record> {
     (1..=7)
@@ -36,8 +38,90 @@ fn it_names_every_engine_and_layout_with_figures_and_plots() {
     ] {
         assert!(html.contains(expected), "`{expected}` is missing");
     }
-    assert!(html.matches("class=\"bar ").count() == 4 && html.matches("<polyline").count() == 4);
+    // A line of throughput for each of them, one of its 99th percentile and one of its slowest operation.
+    assert!(html.matches("class=\"bar ").count() == 4 && html.matches("<polyline").count() == 3 * 4);
+    assert!(!html.contains("class=\"mark ") && !html.contains("a plan is made"), "nothing happened");
     assert_eq!(html.matches("class=\"whisker\"").count(), 3, "the null engine's runs were all alike");
+}
+
+/// Mark kind, seconds, text.
+fn mark(kind: MarkKind, at_seconds: f64, text: &str) -> Mark {
+    Mark { at_seconds, kind, text: text.into() }
+}
+
+/// Two layouts of an engine under a load that shifts every 2 s, one of which plans and moves; `seconds` long.
+fn shifting(seconds: usize) -> Vec<Record> {
+    let shift = Shift { period_seconds: 2.0, hot_records: Some(10), ..ShiftKind::Jump.into() };
+    let mut random = crate::workload::Random::new(7, 7);
+    ["none", "hard"]
+        .into_iter()
+        .map(|layout| {
+            let mut record = record("log", layout, 1, 400_000.0);
+            (record.bench, record.workload, record.distribution) = ("shift".into(), "jump".into(), "shift".into());
+            record.shift = Some(shift);
+            let buckets = 10 * seconds + 1;
+            let slow = |i: usize| if i % 20 < 4 { 3.0 } else { 1.0 };
+            let mut noisy = |of: f64, i: usize| (of * slow(i) * (0.8 + 0.4 * random.unit())) as u64;
+            let line = &mut record.timeline;
+            line.operations = (0..buckets).map(|i| 80_000 / noisy(1_000.0, i) * 1_000).collect();
+            line.p99_ns = (0..buckets).map(|i| noisy(9_000.0, i)).collect();
+            line.max_ns = (0..buckets).map(|i| noisy(400_000.0, i * i)).collect();
+            line.marks = shift.marks(seconds as f64);
+            if layout == "hard" {
+                line.marks.push(mark(MarkKind::Plan, 2.3, "12 units from 0 to <3>, predicted 1.4 times"));
+                line.marks.push(mark(MarkKind::Move, 2.4, "12 units, 1.20 MB"));
+                record.moves = crate::record::Moves { plans: 1, units: 12, bytes: 1_200_000 };
+            }
+            record
+        })
+        .collect()
+}
+
+#[test]
+fn what_happened_is_marked_on_throughput_and_tail() {
+    let html = super::page(&shifting(9), &[]).unwrap();
+    look("shifting", &html);
+    for expected in [
+        "Shifting load jump on log",
+        "90 % of the operations go to 10 hot records, others every 2 s, the rest to all others; 50 % of the operations read",
+        "Tail over time",
+        "99th percentile</span>",
+        "the workload shifts",
+        "a plan is made",
+        "units move",
+        "<title>2.3 s: 12 units from 0 to &lt;3&gt;, predicted 1.4 times</title>",
+        "<title>4.0 s: the hot set jumps</title>",
+        "the period that the operation begins in",
+    ] {
+        assert!(html.contains(expected), "`{expected}` is missing");
+    }
+    // Shifts at 2, 4, 6 and 8 s once in each of the two panels, though both runs tell of them; a plan and a move.
+    let marks = |kind: &str| html.matches(&format!("<line class=\"mark {kind}\"")).count();
+    assert_eq!((marks("shift"), marks("plan"), marks("move")), (8, 2, 2));
+    // Of nine seconds, two are 22.22 % of the width.
+    assert!(html.contains("<line class=\"mark shift\" x1=\"22.22%\""));
+}
+
+#[test]
+fn records_from_before_there_were_tails_have_a_page_without_them() {
+    let mut old = records();
+    for record in &mut old {
+        (record.timeline.p99_ns, record.timeline.max_ns) = (Vec::new(), Vec::new());
+    }
+    let html = super::page(&old, &[]).unwrap();
+    assert!(html.contains("Throughput over time") && !html.contains("Tail over time"));
+}
+
+#[test]
+fn recorded_operations_are_named_by_their_file() {
+    let mut trace = record("lmdb", "none", 1, 1_000.0);
+    (trace.bench, trace.workload, trace.distribution) = ("trace".into(), "oltp".into(), "recorded".into());
+    trace.traces = vec!["/data/oltp.txt".into()];
+    let mut other = trace.clone();
+    other.traces = vec!["/more/oltp.txt".into()];
+    let html = super::page(&[trace, other], &[]).unwrap();
+    assert!(html.contains("Trace oltp on lmdb") && html.contains("Trace oltp: recorded."), "its name is missing");
+    assert_eq!(html.matches("<h2>oltp, 2 threads</h2>").count(), 2, "two files are two workloads");
 }
 
 #[test]
@@ -117,6 +201,8 @@ fn realistic(repetitions: u32) -> Vec<Record> {
                         .collect();
                     record.timeline.operations =
                         (0..24).map(|_| (ops / 10.0 * (0.8 + 0.3 * random.unit())) as u64).chain([100]).collect();
+                    record.timeline.p99_ns = (0..25).map(|_| 4_000 + random.below(2_000)).collect();
+                    record.timeline.max_ns = (0..25).map(|_| 90_000 + random.below(900_000)).collect();
                     records.push(record);
                 }
             }

@@ -40,7 +40,7 @@ impl<'a> Timelines<'a> {
         let least_ns = tails().map(|(_, p99, _)| p99 as f64).fold(f64::INFINITY, f64::min);
         let most_ns = tails().map(|(_, _, max)| max as f64).fold(1.0, f64::max);
         let bucket_seconds = rows.iter().map(|(_, t)| t.bucket_seconds).fold(0.0, f64::max);
-        Self { rates: Linear::new(most, 3), tails: Log::fitted(least_ns, most_ns), bucket_seconds, rows }
+        Self { rates: Linear::new(most, 3), tails: Log::fitted(least_ns.min(most_ns), most_ns), bucket_seconds, rows }
     }
 
     /// Which run is shown, in steps of what.
