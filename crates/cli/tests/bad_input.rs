@@ -93,7 +93,7 @@ impl Table {
         fs::write(target.join(format!("bad-input-{part}.md")), &table).expect("the table is kept");
         // The parts that are there, as one page; tests run in any order, the last one to end writes all.
         let mut page = String::from("| tried | exit | answer |\n|---|---|---|\n");
-        for part in ["arguments", "input", "stores", "machine", "bench"] {
+        for part in ["arguments", "input", "stores", "machine", "bench", "shift"] {
             let rows = fs::read_to_string(target.join(format!("bad-input-{part}.md"))).unwrap_or_default();
             rows.lines().skip(2).for_each(|row| page.push_str(&format!("{row}\n")));
         }
@@ -437,4 +437,66 @@ fn a_bench_refuses_before_it_works() {
         t.case("bench db: readseq over an engine without order", line, 1, &["order"]);
     }
     t.end("bench");
+}
+
+#[test]
+fn a_bench_of_shifts_or_traces_refuses_before_it_works() {
+    let mut t = Table::new();
+    for (what, options, says) in [
+        ("without a workload", "--engine lmdb", "--workload"),
+        ("with an unknown workload", "--engine lmdb --workload hop", "adversary"),
+        ("with a workload of YCSB", "--engine lmdb --workload a", "jump"),
+        ("--period -1", "--engine lmdb --workload jump --period=-1", "--period"),
+        ("--period nan", "--engine lmdb --workload jump --period nan", "--period"),
+        ("--hot-share 2", "--engine lmdb --workload jump --hot-share 2", "--hot-share"),
+        ("--reads 1.5", "--engine lmdb --workload jump --reads 1.5", "--reads"),
+        (
+            "--hot-records past the records",
+            "--engine lmdb --workload jump --records 9 --hot-records 10",
+            "--hot-records",
+        ),
+        ("--hot-records 0", "--engine lmdb --workload jump --hot-records 0", "--hot-records"),
+        ("--group 1", "--engine lmdb --workload groups --group 1", "--group"),
+        ("of groups larger than the records", "--engine lmdb --workload groups --records 5", "--group 10"),
+        ("--key-bytes 3", "--engine lmdb --workload monotonic --key-bytes 3 --records 900", "--key-bytes"),
+        ("--seconds and --operations", "--engine lmdb --workload jump --seconds 1 --operations 5", "--seconds"),
+    ] {
+        t.case(&format!("bench shift {what}"), &format!("bench shift {options}"), 2, &[says]);
+    }
+    if has_engine("tkrzw-tree") {
+        let line = "bench shift --engine tkrzw-tree --workload groups --records 100 --operations 10 --dir DIR";
+        t.case(
+            "bench shift: batches over an engine that keeps none whole",
+            line,
+            1,
+            &["no batch whole", "soft or hard"],
+        );
+    }
+    t.file("good.txt", b"0,a\n1,b\n2,a,5\n");
+    t.file("broken.txt", b"0,a\n1,b\n0\n");
+    t.file("long.txt", format!("0,a\n0,{}\n", "k".repeat(600)).as_bytes());
+    t.file("empty.txt", b"");
+    for (what, rest, status, says) in [
+        ("without a file", "", 2, "FILE"),
+        ("of a file that is not there", "DIR/nosuch.txt", 1, "nosuch.txt"),
+        ("of a directory", "DIR", 1, "is a directory"),
+        ("of a broken line", "DIR/good.txt,DIR/broken.txt", 1, "broken.txt:3: the key is missing: write `0,key`"),
+        ("of no line", "DIR/empty.txt", 1, "holds no operation"),
+        ("of a key that the engine cannot hold", "DIR/long.txt", 2, "a key of the trace has 600"),
+        ("--records", "DIR/good.txt --records 5", 2, "leave --records out"),
+        ("--key-bytes", "DIR/good.txt --key-bytes 5", 2, "leave --key-bytes out"),
+        (
+            "of two files by three threads",
+            "DIR/good.txt,DIR/good.txt --threads 3",
+            2,
+            "--threads 3 does not fit 2 files",
+        ),
+    ] {
+        t.case(&format!("bench trace {what}"), &format!("bench trace --engine lmdb {rest}"), status, &[says]);
+    }
+    if has_engine("tkrzw-hash") {
+        let line = "bench trace --engine tkrzw-hash DIR/good.txt --dir DIR/runs";
+        t.case("bench trace: scans over an engine without order", line, 1, &["the trace's scans"]);
+    }
+    t.end("shift");
 }

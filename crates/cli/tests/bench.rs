@@ -168,3 +168,116 @@ fn engines_that_compact_tell_how_often_how_long_and_how_much() {
         }
     }
 }
+
+/// The JSON lines of a bench.
+fn records(path: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(path).expect("the lines");
+    text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+}
+
+#[test]
+fn a_load_that_shifts_is_measured_over_time_with_its_shifts_marked() {
+    let dir = tempdir().expect("a directory");
+    let line = "bench shift --engine lmdb --workload jump,groups,adversary --records 2000 --period 0.1 --seconds 0.5 --threads 2 \
+                --group 5 --value-bytes 100 --partitioning none,hard --partitions 2 --cache-bytes 16MiB --dir DIR/runs \
+                --json DIR/runs.jsonl --html DIR/report.html";
+    let done = run(line, dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    for word in ["Shifting load jump, 2 threads (90 % of the operations go to 20 hot records", "multi-get", "x direct"]
+    {
+        assert!(done.text().contains(word), "no `{word}` in\n{}", done.text());
+    }
+    let records = records(&dir.path().join("runs.jsonl"));
+    assert_eq!(records.len(), 3 * 2);
+    for record in &records {
+        assert_eq!((&record["bench"], &record["errors"]), (&"shift".into(), &0.into()), "{record}");
+        assert_eq!((&record["shift"]["kind"], &record["shift"]["period_seconds"]), (&record["workload"], &0.1.into()));
+        let line = &record["timeline"];
+        for figures in ["operations", "p99_ns", "max_ns"] {
+            assert!(line[figures].as_array().is_some_and(|figures| figures.len() >= 4), "{figures} in {line}");
+        }
+        let marks = line["marks"].as_array().expect("marks");
+        assert!(marks.len() >= 3 && marks.iter().all(|mark| mark["kind"] == "shift"), "{marks:?}");
+        assert!(record["moves"]["units"].is_u64());
+        let kinds: Vec<&String> = record["latency_ns"].as_object().expect("by kind").keys().collect();
+        match record["workload"].as_str() {
+            Some("groups") => assert_eq!(kinds, ["batch", "multi_get"]),
+            _ => assert_eq!(kinds, ["read", "update"]),
+        }
+    }
+    let report = fs::read_to_string(dir.path().join("report.html")).expect("a report");
+    for word in
+        ["Tail over time", "the workload shifts", "the groups change", "the adversary turns", "Latency of batches"]
+    {
+        assert!(report.contains(word), "no `{word}` in the report");
+    }
+    assert_eq!(stores(&dir.path().join("runs")), 0, "a run directory is left behind");
+}
+
+#[test]
+fn an_open_loop_over_a_shifting_load_keeps_its_rate() {
+    let dir = tempdir().expect("a directory");
+    let line = "bench shift --engine memory --workload crowd --records 500 --period 0.2 --seconds 0.6 --rate 2000 --value-bytes 50 \
+                --dir DIR/runs --json DIR/runs.jsonl";
+    let done = run(line, dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert!(done.text().contains("open loop at 2.00 k/s"), "{}", done.text());
+    let record = &records(&dir.path().join("runs.jsonl"))[0];
+    // The schedule has 1,200 beginnings in 0.6 s; one more for each thread may be under way at the end.
+    let operations = record["operations"].as_u64().expect("a count");
+    assert!((1_190..=1_202).contains(&operations), "{operations} operations");
+    assert_eq!((&record["rate"], &record["errors"]), (&2_000.0.into(), &0.into()));
+}
+
+#[test]
+fn popular_records_of_ycsb_can_shift() {
+    let dir = tempdir().expect("a directory");
+    let line = "bench ycsb --engine memory --workload a,d --distribution shift --records 500 --operations 2000 --value-bytes 50 \
+                --dir DIR/runs --json DIR/runs.jsonl";
+    let done = run(line, dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let records = records(&dir.path().join("runs.jsonl"));
+    assert_eq!(records.len(), 2);
+    assert!(records.iter().all(|r| r["distribution"] == "shift" && r["errors"] == 0 && r["operations"] == 2_000));
+}
+
+#[test]
+fn recorded_operations_are_replayed_a_file_each_or_one_by_all() {
+    let dir = tempdir().expect("a directory");
+    let lines = |from: u32, ending: &str| {
+        (from..from + 300).map(|n| format!("{},k{}{ending}", n % 2, n % 200)).collect::<String>()
+    };
+    fs::write(dir.path().join("one.txt"), lines(0, "\n")).expect("it is written");
+    fs::write(dir.path().join("two.txt"), lines(7, "\r\n") + "2,k1,10").expect("it is written");
+    let trace = |rest: &str, json: &str| {
+        let line = format!(
+            "bench trace --engine lmdb --value-bytes 50 --cache-bytes 16MiB --dir DIR/runs --json DIR/{json} {rest}"
+        );
+        let done = run(&line, dir.path());
+        assert_eq!(done.status, 0, "{}", done.stderr);
+        (done.text().to_owned(), records(&dir.path().join(json)))
+    };
+    let (text, each) =
+        trace("DIR/one.txt,DIR/two.txt --partitioning none,hard --partitions 2 --html DIR/r.html", "each.jsonl");
+    assert!(text.contains("Trace one and 1 more, 2 threads (recorded): 200 records of 4 + 50 bytes"), "{text}");
+    assert_eq!(each.len(), 2);
+    for record in &each {
+        assert_eq!(
+            (&record["bench"], &record["errors"], &record["operations"]),
+            (&"trace".into(), &0.into(), &601.into())
+        );
+        assert_eq!((&record["records"], &record["threads"]), (&200.into(), &2.into()));
+        assert_eq!(record["latency_ns"]["scan"]["count"], 1);
+        assert_eq!(record["traces"].as_array().map(Vec::len), Some(2));
+    }
+    assert!(fs::read_to_string(dir.path().join("r.html")).expect("a report").contains("Trace one and 1 more on lmdb"));
+    let (_, all) = trace("DIR/one.txt --threads 1,3", "all.jsonl");
+    assert_eq!(all.iter().map(|record| &record["operations"]).collect::<Vec<_>>(), [300, 900]);
+    let (_, some) = trace("DIR/one.txt --operations 1000", "some.jsonl");
+    assert_eq!((&some[0]["operations"], &some[0]["errors"]), (&1_000.into(), &0.into()));
+    let (_, empty) = trace("DIR/one.txt --no-load", "empty.jsonl");
+    assert_eq!(
+        (&empty[0]["records"], &empty[0]["errors"], &empty[0]["load"]["seconds"]),
+        (&0.into(), &0.into(), &0.0.into())
+    );
+}
