@@ -76,8 +76,8 @@ pub fn load(
     })
 }
 
-/// Insert every key that the trace `files` name, once, with `threads` threads, then flush. Nothing is kept in memory: each thread reads all files
-/// as a stream and puts those of its share of the keys that are not there yet.
+/// Insert every key that the trace `files` name, once, with `threads` threads, then flush. Nothing is kept in memory: each
+/// thread reads all files as a stream and puts those of its share of the keys that are not there yet.
 pub fn load_trace(
     target: &dyn Target,
     files: &[PathBuf],

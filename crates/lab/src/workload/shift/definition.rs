@@ -61,13 +61,18 @@ impl Shift {
         if self.kind.has_periods() { (self.period_seconds * 1e9) as u64 } else { 0 }
     }
 
-    /// The share of `kind` in what the clients do.
-    pub fn share_of(&self, kind: OpKind) -> f64 {
-        let (read, write) = match self.kind {
+    /// How it reads, and how it writes.
+    pub fn kinds(&self) -> (OpKind, OpKind) {
+        match self.kind {
             ShiftKind::Groups => (OpKind::MultiGet, OpKind::Batch),
             ShiftKind::Monotonic => (OpKind::Read, OpKind::Insert),
             _ => (OpKind::Read, OpKind::Update),
-        };
+        }
+    }
+
+    /// The share of `kind` in what the clients do.
+    pub fn share_of(&self, kind: OpKind) -> f64 {
+        let (read, write) = self.kinds();
         match kind {
             kind if kind == read => self.reads,
             kind if kind == write => 1.0 - self.reads,

@@ -39,7 +39,6 @@ pub struct ShiftStream {
 
 /// How records are chosen.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "one a thread")]
 enum Choice {
     Jump { jumps: Jumps, hot: u64 },
     Rotate { hot: u64 },
@@ -76,20 +75,15 @@ impl ShiftStream {
             }
             (_, Common::Nothing) => Choice::Jump { jumps: Jumps::new(seed, hot, records), hot },
         };
-        let kind = |write: bool| {
-            OpKind::ALL
-                .into_iter()
-                .find(|kind| kind.writes() == write && Shift { reads: 0.5, ..*shift }.share_of(*kind) > 0.0)
-                .unwrap_or(OpKind::Read)
-        };
+        let (read, write) = shift.kinds();
         let start = choice.start(0, records);
         Self {
             period: 0,
             start,
             reads: shift.reads,
             share: shift.share,
-            read: kind(false),
-            write: kind(true),
+            read,
+            write,
             period_ns: shift.period_ns(),
             records,
             choice,
