@@ -177,10 +177,15 @@ impl Plan {
             within("--key-bytes", &self.key_bytes, capabilities.key_bytes_max)?;
             within("--value-bytes", &self.value_bytes, capabilities.value_bytes_max)?;
             let recorded = self.tasks.iter().filter_map(|task| match task {
-                Task::Trace { counts } => Some(u32::try_from(counts.key_bytes_max).unwrap_or(u32::MAX)),
+                Task::Trace { counts } => Some(counts.key_bytes_max),
                 _ => None,
             });
-            within("a key of the trace has", &recorded.collect::<Vec<_>>(), capabilities.key_bytes_max)?;
+            let limit = capabilities.key_bytes_max;
+            if let Some(bytes) = recorded.max().filter(|bytes| *bytes > limit as u64) {
+                return Err(Error::invalid(format!(
+                    "a key of the trace has {bytes} bytes, and {engine} takes at most {limit}: measure another engine"
+                )));
+            }
         }
         self.runs().iter().try_for_each(|spec| spec.keys().map(drop))
     }
