@@ -116,7 +116,7 @@ impl<'a> Client<'a> {
             let began_ns = pace.begin(clock);
             let outcome = self.issue(request);
             self.ended_ns = clock.now_ns();
-            Source::acknowledge(supply, request);
+            supply.acknowledge(request);
             let latency_ns = self.ended_ns.saturating_sub(began_ns);
             self.latencies.record(request.kind, latency_ns);
             self.operations += 1;

@@ -31,6 +31,14 @@ impl<'a> Supply<'a> {
         Self { target, keys, inserts: Inserts::new(settings.records), turn: AtomicU64::new(0), common }
     }
 
+    /// `request` is done; a new record counts from now on, also if its insert failed.
+    #[inline]
+    pub(super) fn acknowledge(&self, request: Request) {
+        if request.inserts {
+            self.inserts.acknowledge(request.number);
+        }
+    }
+
     /// What the threads of a shifting workload share.
     pub(super) fn common(&self) -> &Common {
         &self.common
@@ -154,13 +162,6 @@ impl Source {
             Self::Trace { reader, again } => return replay(reader, *again, names),
         };
         Ok(Some(request))
-    }
-
-    /// A new record's insert is done, or has failed.
-    pub(super) fn acknowledge(supply: &Supply<'_>, request: Request) {
-        if request.inserts {
-            supply.inserts.acknowledge(request.number);
-        }
     }
 
     /// What a request's number counts.
