@@ -197,7 +197,9 @@ fn a_load_that_shifts_is_measured_over_time_with_its_shifts_marked() {
             assert!(line[figures].as_array().is_some_and(|figures| figures.len() >= 4), "{figures} in {line}");
         }
         let marks = line["marks"].as_array().expect("marks");
-        assert!(marks.len() >= 3 && marks.iter().all(|mark| mark["kind"] == "shift"), "{marks:?}");
+        // The adversary's are those that a client came to; the others follow from the period.
+        let least = if record["workload"] == "adversary" { 1 } else { 4 };
+        assert!(marks.len() >= least && marks.iter().all(|mark| mark["kind"] == "shift"), "{marks:?}");
         assert!(record["moves"]["units"].is_u64());
         let kinds: Vec<&String> = record["latency_ns"].as_object().expect("by kind").keys().collect();
         match record["workload"].as_str() {
@@ -261,7 +263,7 @@ fn recorded_operations_are_replayed_a_file_each_or_one_by_all() {
     };
     let (text, each) =
         trace("DIR/one.txt,DIR/two.txt --partitioning none,hard --partitions 2 --html DIR/r.html", "each.jsonl");
-    assert!(text.contains("Trace one and 1 more, 2 threads (recorded): 200 records of 4 + 50 bytes"), "{text}");
+    assert!(text.contains("Trace one and 1 more, 2 threads (recorded): 200 records of 3 + 50 bytes"), "{text}");
     assert_eq!(each.len(), 2);
     for record in &each {
         assert_eq!(

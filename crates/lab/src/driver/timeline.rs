@@ -159,7 +159,7 @@ mod tests {
         for bucket in 0..10u64 {
             for i in 0..1_000u64 {
                 // 2 % of the fourth bucket are slow, and one operation of the seventh.
-                let slow = (bucket == 3 && i % 50 == 0) || (bucket == 6 && i == 500);
+                let slow = (bucket == 3 && i.is_multiple_of(50)) || (bucket == 6 && i == 500);
                 ticks.tick(bucket * BUCKET_NS + i, if slow { 5_000_000 } else { 1_000 });
             }
         }

@@ -40,7 +40,7 @@ fn in_a_closed_loop_the_workload_shifts_by_the_clock() {
     assert_eq!(tenths.len(), 4);
     for (tenth, hot) in &tenths {
         assert_eq!(hot.len(), 10, "in tenth {tenth}");
-        assert!(tenth == &0 || hot.is_disjoint(&tenths[&(tenth - 1)]), "in tenth {tenth} nothing has shifted");
+        assert!(*tenth == 0 || hot.is_disjoint(&tenths[&(tenth - 1)]), "in tenth {tenth} nothing has shifted");
     }
     let marks: Vec<_> = ran.timeline.marks.iter().map(|mark| ((mark.at_seconds * 10.0).round(), mark.kind)).collect();
     assert_eq!(marks, [1.0, 2.0, 3.0].map(|at| (at, MarkKind::Shift)));
