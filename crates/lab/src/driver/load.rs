@@ -90,7 +90,7 @@ pub fn load_trace(
         let mut found = Vec::new();
         for file in files {
             let mut reader = Reader::open(file)?;
-            while let Some(line) = reader.next()? {
+            while let Some(line) = reader.line()? {
                 if share(line.key, threads) != thread {
                     continue;
                 }

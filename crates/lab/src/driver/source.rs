@@ -177,7 +177,7 @@ impl Source {
 /// The next line; the first one again after the last if it is to be replayed `again`.
 fn replay(reader: &mut Reader, again: bool, names: &mut Names) -> Result<Option<Request>> {
     for _ in 0..2 {
-        if let Some(line) = reader.next()? {
+        if let Some(line) = reader.line()? {
             names.key.clear();
             names.key.extend_from_slice(line.key);
             let (kind, scan_records) = (line.kind, line.limit);

@@ -55,7 +55,7 @@ fn sample(spec: &RunSpec, keys: &Keys) -> Result<Vec<Vec<u8>>> {
     if let Some(first) = spec.traces.first() {
         let mut reader = Reader::open(first)?;
         let mut sample = Vec::new();
-        while let Some(line) = reader.next()?.filter(|_| (sample.len() as u64) < SAMPLE_RECORDS) {
+        while let Some(line) = reader.line()?.filter(|_| (sample.len() as u64) < SAMPLE_RECORDS) {
             sample.push(line.key.to_vec());
         }
         return Ok(sample);

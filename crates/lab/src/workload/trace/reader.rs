@@ -40,7 +40,7 @@ impl Reader {
 
     /// The next operation; `None` at the end. `Invalid` names the file, the line and what is wrong with it.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Line<'_>>> {
+    pub fn line(&mut self) -> Result<Option<Line<'_>>> {
         self.line.clear();
         let read = (&mut self.input).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line);
         if read.map_err(|e| Error::io(format!("read the trace {}", self.path.display()), e))? == 0 {
@@ -85,7 +85,7 @@ mod tests {
 
     fn keys(reader: &mut Reader) -> Vec<String> {
         let mut keys = Vec::new();
-        while let Some(line) = reader.next().unwrap() {
+        while let Some(line) = reader.line().unwrap() {
             keys.push(String::from_utf8(line.key.to_vec()).unwrap());
         }
         keys
@@ -107,8 +107,8 @@ mod tests {
         bytes.extend(std::iter::repeat_n(b'k', 3 << 20));
         let (_dir, path) = file(&bytes);
         let mut reader = Reader::open(&path).unwrap();
-        assert!(reader.next().unwrap().is_some() && reader.next().unwrap().is_some());
-        let error = reader.next().unwrap_err().to_string();
+        assert!(reader.line().unwrap().is_some() && reader.line().unwrap().is_some());
+        let error = reader.line().unwrap_err().to_string();
         assert!(error.contains("trace.txt:3: the operation `kkk"), "{error}");
         assert!(reader.line.capacity() <= 2 * LINE_BYTES_MAX as usize, "{} bytes are held", reader.line.capacity());
     }

@@ -63,7 +63,7 @@ impl Counts {
 pub fn survey(path: &Path) -> Result<Counts> {
     let mut reader = Reader::open(path)?;
     let mut counts = Counts::default();
-    while let Some(line) = reader.next()? {
+    while let Some(line) = reader.line()? {
         match line.kind {
             OpKind::Read => counts.reads += 1,
             OpKind::Scan => counts.scans += 1,
