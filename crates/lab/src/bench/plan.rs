@@ -168,14 +168,6 @@ impl Plan {
             let kind = registry.get(engine)?;
             kind.check_io(self.io)?;
             let capabilities = (kind.capabilities)();
-            let within = |option: &str, sizes: &[u32], max: usize| match sizes.iter().max() {
-                Some(&most) if most as usize > max => {
-                    Err(Error::invalid(format!("{option} {most} is more than the {max} of {engine}")))
-                }
-                _ => Ok(()),
-            };
-            within("--key-bytes", &self.key_bytes, capabilities.key_bytes_max)?;
-            within("--value-bytes", &self.value_bytes, capabilities.value_bytes_max)?;
             let recorded = self.tasks.iter().filter_map(|task| match task {
                 Task::Trace { counts } => Some(counts.key_bytes_max),
                 _ => None,
@@ -186,6 +178,14 @@ impl Plan {
                     "a key of the trace has {bytes} bytes, and {engine} takes at most {limit}: measure another engine"
                 )));
             }
+            let within = |option: &str, sizes: &[u32], max: usize| match sizes.iter().max() {
+                Some(&most) if most as usize > max => {
+                    Err(Error::invalid(format!("{option} {most} is more than the {max} of {engine}")))
+                }
+                _ => Ok(()),
+            };
+            within("--key-bytes", &self.key_bytes, capabilities.key_bytes_max)?;
+            within("--value-bytes", &self.value_bytes, capabilities.value_bytes_max)?;
         }
         self.runs().iter().try_for_each(|spec| spec.keys().map(drop))
     }
