@@ -54,7 +54,7 @@ pub(crate) enum Command {
     Compact(maintain::CompactArgs),
     Engines(engines::EnginesArgs),
     #[command(subcommand)]
-    Bench(bench::BenchCommand),
+    Bench(Box<bench::BenchCommand>),
     /// One run of a bench, in a process of its own
     #[command(hide = true)]
     BenchWorker,
@@ -78,7 +78,7 @@ impl Command {
             Self::Restore(args) => copy::restore(args),
             Self::Compact(args) => maintain::compact(&args),
             Self::Engines(args) => engines::engines(&args),
-            Self::Bench(command) => bench::bench(command),
+            Self::Bench(command) => bench::bench(*command),
             Self::BenchWorker => bench::bench_worker(),
         }
     }
