@@ -134,14 +134,18 @@ fn grid(at: impl Iterator<Item = f64>) -> String {
     })
 }
 
-fn ticks(out: &mut String, ticks: impl Iterator<Item = (f64, String)>, unit: &str) {
+/// More ticks than this do not all get a figure: the last two would stand too close in half the page's width, as the last one ends
+/// where the axis does.
+const TICKS_MAX: usize = 5;
+
+pub(super) fn ticks(out: &mut String, ticks: impl Iterator<Item = (f64, String)>, unit: &str) {
     out.push_str("<div></div><svg class=\"row axis\" height=\"34\">");
     let ticks: Vec<_> = ticks.collect();
     for (i, (at, name)) in ticks.iter().enumerate() {
         let (at, from_end) = (*at, ticks.len() - 1 - i);
         // Every second one of many is left out, where there is little room every second one of some.
         let is_second = from_end % 2 == 1;
-        if ticks.len() > 6 && is_second {
+        if ticks.len() > TICKS_MAX && is_second {
             continue;
         }
         let sparse = if ticks.len() > 4 && is_second { " sparse" } else { "" };

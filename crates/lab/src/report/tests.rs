@@ -103,6 +103,25 @@ fn what_happened_is_marked_on_throughput_and_tail() {
 }
 
 #[test]
+fn figures_of_a_time_line_stand_beside_it_and_six_of_an_axis_are_halved() {
+    let html = super::page(&records(), &[]).unwrap();
+    let panels: Vec<&str> = html.split("<svg class=\"ordinate\"").skip(1).collect();
+    assert!(!panels.is_empty());
+    for panel in panels {
+        let (ordinate, rest) = panel.split_once("</svg>").unwrap();
+        let (plot, _) = rest.split_once("</div>").unwrap();
+        assert!(ordinate.matches("<text").count() >= 2, "{ordinate}");
+        assert_eq!(plot.matches("<text").count(), 2, "the ends of the axis of time alone: {plot}");
+    }
+    let figures = |count: usize| {
+        let mut out = String::new();
+        super::plots::ticks(&mut out, (0..count).map(|i| (i as f64 * 20.0, i.to_string())), "ns");
+        (out.matches("class=\"tick\"").count(), out.matches("class=\"tick sparse\"").count())
+    };
+    assert_eq!((figures(4), figures(5), figures(6), figures(7)), ((4, 0), (3, 2), (3, 0), (4, 0)));
+}
+
+#[test]
 fn records_from_before_there_were_tails_have_a_page_without_them() {
     let mut old = records();
     for record in &mut old {

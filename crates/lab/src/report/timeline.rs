@@ -142,13 +142,21 @@ const PANEL_PX: f64 = 110.0;
 
 /// One panel: `ticks` are percent of the height and their words.
 fn panel(what: &str, lines: &[Line], ticks: &[(f64, String)], marks: &[&Mark], seconds: f64) -> String {
-    let mut out = format!("<svg class=\"panel\" role=\"img\" height=\"142\" aria-label=\"{what}\">");
     let y = |percent: f64| 16.0 + PANEL_PX - percent * PANEL_PX / 100.0;
+    // Figures stand beside the lines, as wide as the longest of them, not among them.
+    let letters = ticks.iter().map(|(_, word)| word.chars().count()).max().unwrap_or(0);
+    let width = letters * 15 / 2;
+    let mut out = format!("<div class=\"over\"><svg class=\"ordinate\" width=\"{width}\" height=\"142\">");
+    for (percent, word) in ticks {
+        let y = y(*percent) + 4.0;
+        let _ = write!(out, "<text class=\"tick\" x=\"100%\" y=\"{y:.1}\" text-anchor=\"end\">{word}</text>");
+    }
+    let _ = write!(out, "</svg><svg class=\"panel\" role=\"img\" height=\"142\" aria-label=\"{what}\">");
     for (percent, _) in ticks {
         let y = y(*percent);
         let _ = write!(out, "<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
     }
-    for mark in marks.iter().filter(|mark| mark.at_seconds <= seconds) {
+    for mark in marks.iter().filter(|mark| mark.at_seconds < seconds) {
         let x = mark.at_seconds / seconds * 100.0;
         let _ = write!(
             out,
@@ -178,15 +186,10 @@ fn panel(what: &str, lines: &[Line], ticks: &[(f64, String)], marks: &[&Mark], s
             escape(&line.title)
         );
     }
-    out.push_str("</svg>");
-    // Figures come after the lines, so that their halo keeps them readable.
-    for (percent, word) in ticks.iter().filter(|(percent, _)| *percent > 0.0) {
-        let _ = write!(out, "<text class=\"tick\" x=\"0\" y=\"{:.1}\">{word}</text>", y(*percent) - 3.0);
-    }
     let _ = write!(
         out,
-        "<text class=\"tick\" x=\"0\" y=\"140\">0</text><text class=\"tick\" x=\"100%\" y=\"140\" \
-         text-anchor=\"end\">{} s</text></svg>",
+        "</svg><text class=\"tick\" x=\"0\" y=\"140\">0</text><text class=\"tick\" x=\"100%\" y=\"140\" \
+         text-anchor=\"end\">{} s</text></svg></div>",
         if seconds < 10.0 { format!("{seconds:.1}") } else { format!("{seconds:.0}") }
     );
     out
