@@ -3,7 +3,8 @@
 use biombo_lab::bench::Outcome;
 use biombo_lab::record::{parse_lines, to_lines};
 use biombo_lab::spec::{Partitioning, Placement, RunSpec};
-use biombo_lab::workload::Workload;
+use biombo_lab::workload::trace::Counts;
+use biombo_lab::workload::{Shift, ShiftKind, Task, Workload};
 use biombo_lab::{report, summary, table};
 
 use crate::{Property, blames_the_bytes};
@@ -50,10 +51,10 @@ fn spec(text: &str) {
 
 const RECORD: &str = r#"{"bench":"ycsb","workload":"a","engine":"log","partitioning":"hard","partitions":8,"executor":"direct","threads":2,"durability":"os","placement":"hash","cache_bytes":0,"repartition":"off","planner":null,"records":1000,"operations":2000,"key_bytes":16,"value_bytes":1000,"repetition":1,"seconds":2.31,"ops_per_s":865.0,"latency_ns":{"read":{"count":1000,"mean":402,"p50":310,"p95":720,"p99":1400,"p999":9000,"max":210000}},"errors":0,"rss_bytes_max":0,"disk_bytes":0,"logical_write_bytes":0,"physical_write_bytes":0,"waf":1.02,"waf_by":{"engine":1.02,"process":1.05,"device":null},"load":{"seconds":1.9,"ops_per_s":520.0},"moves":{"plans":0,"units":0,"bytes":0},"compaction":{"count":0,"seconds":0.0,"latency_ns_p50":0,"bytes":0},"host":{"cpu":"","cores":2,"kernel":""},"version":"","distribution":"zipfian","compression_ratio":1.0,"rate":null,"seed":1,"first_error":null,"timeline":{"bucket_seconds":0.1,"operations":[1,2]},"engine_version":"","engine_options":[["a","b"]]}"#;
 
-fn run(workload: Workload, seconds: Option<f64>) -> RunSpec {
+fn run(task: impl Into<Task>, seconds: Option<f64>) -> RunSpec {
     RunSpec {
         engine: "log".to_owned(),
-        task: workload.into(),
+        task: task.into(),
         partitioning: Partitioning::Hard,
         partitions: 8,
         placement: Placement::Range,
@@ -72,15 +73,26 @@ fn run(workload: Workload, seconds: Option<f64>) -> RunSpec {
         memory_bytes: None,
         seed: 1,
         repetition: 1,
+        traces: Vec::new(),
+        preload: false,
+        once: false,
         dir: "d".into(),
     }
 }
 
 fn examples() -> Vec<Vec<u8>> {
     let direct = RECORD.replace("\"hard\"", "\"none\"").replace("\"partitions\":8", "\"partitions\":1");
-    let mut examples = vec![format!("\0{RECORD}\n"), format!("\0{direct}\n{RECORD}\n")];
-    for run in [run(Workload::D, None), run(Workload::A, Some(3.5)), run(Workload::D, Some(1e30))] {
-        examples.push(format!("\x01{}", serde_json::to_string(&run).expect("a description is JSON")));
+    let over_time = r#""operations":[1,2],"p99_ns":[20,30],"max_ns":[21,3000],"marks":[{"at_seconds":0.05,"kind":"shift","text":"<b>"}]"#;
+    let shifting = RECORD.replace("\"ycsb\",\"workload\":\"a\"", "\"shift\",\"workload\":\"jump\"");
+    let shifting = shifting.replace("\"operations\":[1,2]", over_time);
+    let mut examples = vec![format!("\0{RECORD}\n"), format!("\0{direct}\n{RECORD}\n"), format!("\0{shifting}\n")];
+    let counts = Counts { reads: 5, writes: 2, scans: 1, key_bytes: 100, key_bytes_max: 20 };
+    let trace = RunSpec { traces: vec!["t".into()], preload: true, once: true, ..run(Task::Trace { counts }, None) };
+    let shifts = ShiftKind::ALL.map(|kind| run(Shift::from(kind), Some(2.0)));
+    for run in
+        [run(Workload::D, None), run(Workload::A, Some(3.5)), run(Workload::D, Some(1e30)), trace].iter().chain(&shifts)
+    {
+        examples.push(format!("\x01{}", serde_json::to_string(run).expect("a description is JSON")));
     }
     examples.into_iter().map(String::into_bytes).collect()
 }
