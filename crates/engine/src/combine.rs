@@ -38,13 +38,13 @@ const LINGER_SHARE: u64 = 4;
 /// After how many vain attempts in sequence the pauses between attempts grow no more: 2 to the power of this many runs.
 const VAIN_MAX: u32 = 8;
 
-/// A point where concurrent writers meet.
+/// A point where concurrent writers meet. What a run returns, all whose operations it carried get.
 ///
 /// ```
 /// use biombo_engine::combine::Combiner;
 /// use biombo_engine::{Durability, Op};
 ///
-/// let combiner = Combiner::default();
+/// let combiner: Combiner = Combiner::default();
 /// let put = Op::Put { key: b"k", value: b"v" };
 /// combiner.commit(&[put], Durability::Sync, |ops, _| {
 ///     assert_eq!(ops, [put], "alone; with others at the same time, theirs too");
@@ -52,59 +52,75 @@ const VAIN_MAX: u32 = 8;
 /// })?;
 /// # Ok::<(), biombo_engine::Error>(())
 /// ```
-#[derive(Default)]
-pub struct Combiner {
-    state: Mutex<State>,
+pub struct Combiner<T = ()> {
+    state: Mutex<State<T>>,
     /// Members of the group that gathers, for who lingers.
     gathered: AtomicUsize,
 }
 
-#[derive(Default)]
-struct State {
+struct State<T> {
     busy: bool,
-    gathering: Gathering,
+    gathering: Gathering<T>,
     /// Callers who wait for the role itself: with large operations, or because the gathering group was full.
     alone: Vec<Thread>,
     spare: Batch,
     crowd: Crowd,
 }
 
-#[derive(Default)]
-struct Gathering {
-    group: Arc<Group>,
+struct Gathering<T> {
+    group: Arc<Group<T>>,
     batch: Batch,
     members: Vec<Thread>,
     durability: Option<Durability>,
 }
 
-#[derive(Default)]
-struct Group {
+struct Group<T> {
     /// Set once, by the thread that ran the group.
-    done: OnceLock<Outcome>,
+    done: OnceLock<Outcome<T>>,
+}
+
+impl<T> Default for Combiner<T> {
+    fn default() -> Self {
+        let state = State {
+            busy: false,
+            gathering: Gathering::default(),
+            alone: Vec::new(),
+            spare: Batch::new(),
+            crowd: Crowd::default(),
+        };
+        Self { state: Mutex::new(state), gathered: AtomicUsize::new(0) }
+    }
+}
+
+impl<T> Default for Gathering<T> {
+    fn default() -> Self {
+        let group = Arc::new(Group { done: OnceLock::new() });
+        Self { group, batch: Batch::new(), members: Vec::new(), durability: None }
+    }
 }
 
 #[derive(Clone)]
-enum Outcome {
-    Done,
+enum Outcome<T> {
+    Done(T),
     Failed(ErrorKind, String),
 }
 
-impl Outcome {
+impl<T: Clone> Outcome<T> {
     /// What a group's members learn when the thread that ran it unwound.
     fn panicked() -> Self {
         Self::Failed(ErrorKind::Poisoned, "a thread that wrote for others panicked".to_owned())
     }
 
-    fn of(result: &Result<()>) -> Self {
+    fn of(result: &Result<T>) -> Self {
         match result {
-            Ok(()) => Self::Done,
+            Ok(done) => Self::Done(done.clone()),
             Err(error) => Self::Failed(error.kind(), error.message().to_owned()),
         }
     }
 
-    fn into_result(self) -> Result<()> {
+    fn into_result(self) -> Result<T> {
         match self {
-            Self::Done => Ok(()),
+            Self::Done(done) => Ok(done),
             Self::Failed(kind, message) => Err(Error::new(kind, message)),
         }
     }
@@ -155,15 +171,15 @@ impl Crowd {
     }
 }
 
-impl Combiner {
+impl<T: Clone> Combiner<T> {
     /// Run `ops` through `run`, alone or in a group; returns the result of the run that carried them. `run` is called by one
     /// thread at a time. Operations must have been checked: one that `run` refuses fails its whole group.
     pub fn commit(
         &self,
         ops: &[Op<'_>],
         durability: Durability,
-        run: impl Fn(&[Op<'_>], Durability) -> Result<()>,
-    ) -> Result<()> {
+        run: impl Fn(&[Op<'_>], Durability) -> Result<T>,
+    ) -> Result<T> {
         let mut state = self.lock();
         let is_free = !state.busy && state.gathering.members.is_empty();
         if is_free && state.crowd.present <= 1 {
@@ -200,10 +216,10 @@ impl Combiner {
 
     fn lead<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
-        mine: &Arc<Group>,
-        run: &impl Fn(&[Op<'_>], Durability) -> Result<()>,
-    ) -> Result<()> {
+        mut state: MutexGuard<'a, State<T>>,
+        mine: &Arc<Group<T>>,
+        run: &impl Fn(&[Op<'_>], Durability) -> Result<T>,
+    ) -> Result<T> {
         state.busy = true;
         let members = state.gathering.members.len();
         let linger_ns = state.crowd.linger_ns(members);
@@ -246,11 +262,11 @@ impl Combiner {
 
     fn commit_alone<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, State<T>>,
         ops: &[Op<'_>],
         durability: Durability,
-        run: &impl Fn(&[Op<'_>], Durability) -> Result<()>,
-    ) -> Result<()> {
+        run: &impl Fn(&[Op<'_>], Durability) -> Result<T>,
+    ) -> Result<T> {
         while state.busy {
             state.alone.push(std::thread::current());
             drop(state);
@@ -267,28 +283,28 @@ impl Combiner {
         result
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The held role. Dropping it, also while unwinding, tells the group its outcome, frees the role and wakes somebody who
 /// waits for it.
-struct Role<'a> {
-    combiner: &'a Combiner,
+struct Role<'a, T: Clone> {
+    combiner: &'a Combiner<T>,
     begun_ns: u64,
-    group: Option<(Arc<Group>, Outcome)>,
+    group: Option<(Arc<Group<T>>, Outcome<T>)>,
     /// Of the group; none: one who runs alone.
     members: Vec<Thread>,
 }
 
-impl<'a> Role<'a> {
-    fn new(combiner: &'a Combiner) -> Self {
+impl<'a, T: Clone> Role<'a, T> {
+    fn new(combiner: &'a Combiner<T>) -> Self {
         Self { combiner, begun_ns: monotonic_ns(), group: None, members: Vec::new() }
     }
 }
 
-impl Drop for Role<'_> {
+impl<T: Clone> Drop for Role<'_, T> {
     fn drop(&mut self) {
         if let Some((group, outcome)) = self.group.take() {
             // Nobody else sets it.
@@ -316,7 +332,7 @@ mod tests {
 
     #[test]
     fn every_operation_runs_once_in_order_and_one_run_at_a_time() {
-        let combiner = Combiner::default();
+        let combiner: Combiner = Combiner::default();
         let running = AtomicUsize::new(0);
         let runs = AtomicU64::new(0);
         let seen: Mutex<Vec<Vec<u8>>> = Mutex::default();
@@ -388,7 +404,7 @@ mod tests {
 
     #[test]
     fn all_members_of_a_group_learn_of_its_failure_and_of_a_panic() {
-        let combiner = Combiner::default();
+        let combiner: Combiner = Combiner::default();
         let failures = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for thread in 0..8u8 {

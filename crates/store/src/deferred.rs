@@ -81,8 +81,8 @@ impl Deferred {
     }
 
     /// The engine itself.
-    pub(crate) fn engine(&self) -> &dyn Engine {
-        &*self.engine
+    pub(crate) fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
     }
 
     /// Whether all operations can be deferred: those on single keys can.

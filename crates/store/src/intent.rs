@@ -15,8 +15,10 @@
 //!    takes all waiting ones along in one record.
 //! 4. An intent is dropped from the journal only after the partitions it touched were synced past it; one of `Os` writes only,
 //!    after they are in their engine. Until then a slice may wait for its engine in memory ([`Deferred`]): the journal has it.
-//! 5. A failure after the intent is durable poisons the store: the batch is decided, and the next opening finishes it.
-//! 6. A `Sync` batch is acknowledged after earlier writes below `Sync` of its partitions are durable too.
+//! 5. What was cut is looked at again under the lanes' locks: if units have moved since, it is cut anew; if units that a slice touches are
+//!    changing hands, all callers of the group are told to come again, and none of it is in the journal.
+//! 6. A failure after the intent is durable poisons the store: the batch is decided, and the next opening finishes it.
+//! 7. A `Sync` batch is acknowledged after earlier writes below `Sync` of its partitions are durable too.
 //!
 //! Crash argument: without the record the batch never was. With it, opening reapplies, before anything else and in order, the
 //! slices whose number is above their partition's mark. Where a mark is missing, nothing that came after it in that partition
@@ -35,7 +37,8 @@ use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions};
 
 use crate::deferred::Deferred;
 use crate::keyspace::{self, MARK};
-use crate::lane::{Instance, Lane};
+use crate::lane::{Attempt, Instance, Lane};
+use crate::migration::Held;
 use crate::placement::Input;
 use crate::poison::Poison;
 use crate::retirer::Due;
@@ -48,7 +51,7 @@ const RECORD_INTENT: u8 = 1;
 /// The journal of intents.
 pub(crate) struct Intents {
     journal: Journal,
-    combiner: Combiner,
+    combiner: Combiner<Attempt>,
     last: AtomicU64,
     outstanding: Mutex<Outstanding>,
     outstanding_bytes_max: u64,
@@ -137,32 +140,57 @@ impl Intents {
         lanes: &[Lane],
         instances: &[Instance],
         poison: &Poison,
+        version: impl Fn() -> u64,
         lanes_of: impl Fn(&Op<'_>) -> Vec<usize>,
-    ) -> Result<()> {
+    ) -> Result<Attempt> {
         self.combiner.commit(ops, durability, |ops, durability| {
             poison.check()?;
             self.make_room(lanes, instances, poison)?;
-            let slices = cut(ops, &lanes_of);
-            {
-                let _publishing: Vec<_> = slices.iter().map(|(lane, _)| lanes[usize::from(*lane)].lock()).collect();
-                let number = self.next_number();
-                let record = encode(number, &slices);
-                poison.watch(self.journal.append(&record, JournalDurability::Sync))?;
-                for (lane, slice) in &slices {
-                    let lane = &lanes[usize::from(*lane)];
-                    lane.count_bytes(slice.bytes() as u64);
-                    hand_over(&instances[lane.instance], slice, number, durability)
-                        .inspect_err(|error| poison.set(error))?;
+            let slices = loop {
+                let routed_by = version();
+                let slices = cut(ops, &lanes_of);
+                let mut publishing: Vec<_> = slices.iter().map(|(lane, _)| lanes[usize::from(*lane)].lock()).collect();
+                if version() != routed_by {
+                    continue;
                 }
-                self.note(record.len(), Durability::Sync);
-            }
+                if publishing.iter().zip(&slices).any(|(held, (_, slice))| !held.admits_batch(slice)) {
+                    return Ok(Attempt::Again);
+                }
+                self.publish(&slices, &mut publishing, durability, lanes, instances, poison)?;
+                drop(publishing);
+                break slices;
+            };
             if durability == Durability::Sync {
                 for (lane, _) in &slices {
                     instances[lanes[usize::from(*lane)].instance].sync_if_unsynced(poison)?;
                 }
             }
-            Ok(())
+            Ok(Attempt::Landed)
         })
+    }
+
+    /// Put slices into the journal, and give them to their partitions, whose lanes' locks the caller holds in their order.
+    fn publish(
+        &self,
+        slices: &Slices,
+        publishing: &mut [Held<'_>],
+        durability: Durability,
+        lanes: &[Lane],
+        instances: &[Instance],
+        poison: &Poison,
+    ) -> Result<()> {
+        let number = self.next_number();
+        let record = encode(number, slices);
+        poison.watch(self.journal.append(&record, JournalDurability::Sync))?;
+        for ((lane, slice), held) in slices.iter().zip(publishing) {
+            let lane = &lanes[usize::from(*lane)];
+            lane.count_bytes(slice.bytes() as u64);
+            let given = hand_over(&instances[lane.instance], slice, number, durability);
+            held.published_batch(slice, &given);
+            given.inspect_err(|error| poison.set(error))?;
+        }
+        self.note(record.len(), Durability::Sync);
+        Ok(())
     }
 
     /// Commit stored operations on single keys of one lane, whose lock the caller holds and whose engine may get them later; they are
@@ -170,6 +198,7 @@ impl Intents {
     pub(crate) fn commit_in_lane(
         &self,
         lane: usize,
+        held: &mut Held<'_>,
         deferred: &Deferred,
         ops: &[Op<'_>],
         durability: Durability,
@@ -181,6 +210,7 @@ impl Intents {
         let level = if durability == Durability::Sync { JournalDurability::Sync } else { JournalDurability::Os };
         poison.watch(self.journal.append(&record, level))?;
         let bytes = deferred.defer(ops, number, durability);
+        held.published(ops, &Ok(()));
         self.note(record.len(), durability);
         Ok(Gathered { bytes: bytes as u64, durability })
     }

@@ -17,17 +17,69 @@
 //! 2. Locks of several lanes are taken in the order of their numbers.
 //! 3. The lock is held over a device sync only where the engine's commit is its sync (`sync_apart` is false), and over the
 //!    journal's where a write waits for such an engine.
-//! 4. A reader may see a `Sync` write of a `sync_apart` engine an instant before it is durable; its writer is told after.
+//! 4. What was routed is looked at again under the lock ([`Routed`]): units may have left the lane since, and then nothing is
+//!    published here, but routed again. Writes of units that are leaving are forwarded, or held back ([`Held`]).
+//! 5. A reader may see a `Sync` write of a `sync_apart` engine an instant before it is durable; its writer is told after.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use biombo_engine::combine::Combiner;
 use biombo_engine::{Durability, Engine, Op, Result, Value};
 
 use crate::deferred::Deferred;
+use crate::migration::{Held, Outgoing};
 use crate::poison::Poison;
+use crate::present::Present;
 use crate::shared_sync::SharedSync;
+use crate::topology::Topology;
+use crate::{keyspace, seam};
+
+/// How an attempt to write ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Attempt {
+    /// It is done.
+    Landed,
+    /// Nothing was changed: the keys are about to belong to another lane, or do already. Route again.
+    Again,
+}
+
+/// By what a write came to its lane.
+#[derive(Clone, Copy)]
+pub(crate) struct Routed<'a> {
+    pub(crate) topology: &'a Present<Topology>,
+    /// The version that it was routed by.
+    pub(crate) version: u64,
+    /// The number of the lane; `None` where units never move (no `hard` partitions).
+    pub(crate) lane: Option<usize>,
+}
+
+impl Routed<'_> {
+    /// Whether nothing has moved since. To be asked under the lane's lock.
+    #[inline]
+    pub(crate) fn is_current(&self) -> bool {
+        self.topology.version() == self.version
+    }
+
+    /// Whether all these stored operations belong to the lane, whenever each of them was routed. To be asked under the lane's lock.
+    fn owns(&self, ops: &[Op<'_>]) -> bool {
+        let Some(lane) = self.lane else { return true };
+        let mut scratch = Vec::new();
+        self.topology.with(|topology| {
+            ops.iter().all(|op| match op {
+                Op::Put { key, .. } | Op::Delete { key } => {
+                    topology.placement.owner(keyspace::decode(key, &mut scratch)).index() == lane
+                }
+                Op::DeleteRange { from, to } => {
+                    let from = keyspace::decode(from, &mut scratch).to_vec();
+                    let to = to.map(|to| keyspace::decode(to, &mut scratch));
+                    topology.placement.owners_of_range(&from, to).iter().all(|owner| owner.index() == lane)
+                }
+            })
+        })
+    }
+}
 
 /// One engine instance and its syncs.
 pub(crate) struct Instance {
@@ -83,7 +135,7 @@ impl Instance {
     pub(crate) fn sync(&self, poison: &Poison) -> Result<()> {
         // A full disk met here has lost nothing: what waits for the engine is in the journal.
         self.drain(poison)?;
-        let engine = self.deferred.as_ref().map_or(&*self.engine, |deferred| deferred.engine());
+        let engine = self.raw();
         let result = self.shared_sync.sync(|| {
             let covers = self.unsynced_writes();
             engine.sync()?;
@@ -110,6 +162,24 @@ impl Instance {
         self.applied.load(Ordering::SeqCst) + drained
     }
 
+    /// Apply stored operations that are no part of the lane's history: keys that this partition does not own, as a move brings or
+    /// clears them. At `Os` where the engine keeps a prefix of such writes whole through a power cut; otherwise synced. They pass by
+    /// what waits for the engine: none of that is about their keys.
+    pub(crate) fn apply_aside(&self, ops: &[Op<'_>], poison: &Poison) -> Result<()> {
+        let keeps_prefix = self.engine.capabilities().survives_power_cut.is_none_or(|level| level <= Durability::Os);
+        let level = if keeps_prefix { Durability::Os } else { Durability::Sync };
+        poison.watch(self.raw().apply(ops, level))?;
+        if level < Durability::Sync {
+            self.note_unsynced();
+        }
+        Ok(())
+    }
+
+    /// The engine itself, past what waits for it.
+    pub(crate) fn raw(&self) -> &Arc<dyn Engine> {
+        self.deferred.as_ref().map_or(&self.engine, |deferred| deferred.engine())
+    }
+
     fn note_unsynced(&self) {
         self.applied.fetch_add(1, Ordering::SeqCst);
     }
@@ -119,19 +189,20 @@ impl Instance {
 #[repr(align(128))]
 pub(crate) struct Lane {
     pub(crate) instance: usize,
-    publish: Mutex<()>,
-    combiner: Combiner,
+    publish: Mutex<Option<Outgoing>>,
+    combiner: Combiner<Attempt>,
     logical_bytes: AtomicU64,
 }
 
 impl Lane {
     pub(crate) fn new(instance: usize) -> Self {
-        Self { instance, publish: Mutex::new(()), combiner: Combiner::default(), logical_bytes: AtomicU64::new(0) }
+        Self { instance, publish: Mutex::new(None), combiner: Combiner::default(), logical_bytes: AtomicU64::new(0) }
     }
 
     /// The right to publish in this lane.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
-        self.publish.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> Held<'_> {
+        seam::pass(seam::Point::Lock);
+        Held(self.publish.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Apply operations that were checked and belong to this lane; returns when they are as durable as asked.
@@ -140,40 +211,65 @@ impl Lane {
         instance: &Instance,
         ops: &[Op<'_>],
         durability: Durability,
+        routed: Routed<'_>,
         poison: &Poison,
-    ) -> Result<()> {
-        self.count(ops);
+    ) -> Result<Attempt> {
         let capabilities = instance.engine.capabilities();
         let sync_apart = durability < Durability::Sync || capabilities.sync_apart;
         if capabilities.costly_transactions || !sync_apart {
             let level = if sync_apart { durability.min(Durability::Os) } else { durability };
-            self.combiner.commit(ops, level, |ops, level| {
-                let _publishing = self.lock();
+            let attempt = self.combiner.commit(ops, level, |ops, level| {
+                let mut held = self.lock();
                 poison.check()?;
-                poison.watch(instance.engine.apply(ops, level))?;
-                if level < Durability::Sync {
-                    instance.note_unsynced();
+                // Each of the group was routed for itself.
+                if !routed.owns(ops) || !held.admits(ops) {
+                    return Ok(Attempt::Again);
                 }
-                Ok(())
+                self.apply(&mut held, instance, ops, level, poison)?;
+                Ok(Attempt::Landed)
             })?;
+            if attempt == Attempt::Again {
+                return Ok(attempt);
+            }
         } else {
-            let _publishing = self.lock();
-            self.publish(instance, ops, durability, poison)?;
+            let mut held = self.lock();
+            if !routed.is_current() || !held.admits(ops) {
+                return Ok(Attempt::Again);
+            }
+            self.publish(&mut held, instance, ops, durability, poison)?;
         }
-        if durability == Durability::Sync && sync_apart { instance.sync(poison) } else { Ok(()) }
+        self.count(ops);
+        if durability == Durability::Sync && sync_apart {
+            instance.sync(poison)?;
+        }
+        Ok(Attempt::Landed)
     }
 
-    /// Apply under the lane's lock, which the caller holds. A `Sync` write of a `sync_apart` engine is not durable yet: the
+    /// Apply under the lane's lock, which the caller holds; the caller has asked whether the lane admits it. A `Sync` write of a `sync_apart` engine is not durable yet: the
     /// caller syncs the instance after letting the lock go.
     pub(crate) fn publish(
         &self,
+        held: &mut Held<'_>,
         instance: &Instance,
         ops: &[Op<'_>],
         durability: Durability,
         poison: &Poison,
     ) -> Result<()> {
         let level = if instance.engine.capabilities().sync_apart { durability.min(Durability::Os) } else { durability };
-        poison.watch(instance.engine.apply(ops, level))?;
+        self.apply(held, instance, ops, level, poison)
+    }
+
+    fn apply(
+        &self,
+        held: &mut Held<'_>,
+        instance: &Instance,
+        ops: &[Op<'_>],
+        level: Durability,
+        poison: &Poison,
+    ) -> Result<()> {
+        let applied = poison.watch(instance.engine.apply(ops, level));
+        held.published(ops, &applied);
+        applied?;
         if level < Durability::Sync {
             instance.note_unsynced();
         }

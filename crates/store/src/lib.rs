@@ -3,16 +3,18 @@
 //! | room | idea |
 //! |---|---|
 //! | [`Options`], `open`, `manifest`, `owner` | creating and opening a directory, and who owns it |
-//! | [`Placement`], `bounds`, `present` | which partition owns a key; the placement of this moment |
-//! | [`Store`] | what a user holds: reads on the calling thread, writes through `lane` |
+//! | [`Placement`], `bounds`, `topology`, `present` | which partition owns a key; the placement of this moment |
+//! | [`Store`], `write` | what a user holds: reads on the calling thread, writes through `lane` |
 //! | `lane`, `shared_sync` | the executor `direct`: one logical writer for each partition, group commit |
 //! | `intent` | atomic batches across partitions, through any crash |
-//! | [`Scan`], [`Snapshot`], `merge`, `chain` | one ordered view, one point in history |
+//! | [`Scan`], [`Snapshot`], `merge`, `chain`, `owned` | one ordered view, one point in history |
+//! | `migration` | units that move from one partition to another while reads and writes go on, through any crash |
 //! | [`Update`], `stripes` | read-modify-write |
 //! | `copy`, `backup`, [`StoreStats`] | checkpoints, backups, figures, verification |
 //! | `repair` | what is sound of a damaged store |
 //! | [`StoreEngine`] | a store as an engine, for the conformance suite |
 //! | `keyspace` | room for the store's own keys |
+//! | `seam` | where tests step in between a decision and the deed |
 //!
 //! The crate knows no concrete engine: they come by name from a [`Registry`](biombo_engine::Registry).
 #![forbid(unsafe_code)]
@@ -28,8 +30,10 @@ mod keyspace;
 mod lane;
 mod manifest;
 mod merge;
+mod migration;
 mod open;
 mod options;
+mod owned;
 mod owner;
 mod placement;
 mod poison;
@@ -38,14 +42,18 @@ mod repair;
 mod retirer;
 mod rmw;
 mod scan;
+mod seam;
 mod shared_sync;
 mod stats;
 mod store;
 mod stripes;
+mod topology;
+mod write;
 
 pub use as_engine::StoreEngine;
+pub use migration::{Moved, Pace};
 pub use options::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
-pub use placement::{Epoch, PartitionId, Placement, SLOTS};
+pub use placement::{Epoch, PartitionId, Placement, SLOTS, UnitId};
 pub use rmw::Update;
 pub use scan::{Range, Scan, Snapshot};
 pub use stats::StoreStats;

@@ -5,18 +5,21 @@ use std::sync::Arc;
 
 use biombo_base::io::{Io, RealIo};
 use biombo_engine::{Capabilities, Durability, Engine, EngineKind, Error, ErrorKind, OpenOptions, Registry, Result};
-use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions, Modes};
+use biombo_journal::{JournalOptions, Modes};
 
 use crate::intent::Intents;
 use crate::lane::{Instance, Lane};
 use crate::manifest::{self, CREATING, FORMAT, MANIFEST, Manifest};
+use crate::migration::Mover;
 use crate::options::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
 use crate::owner::{LOCK, Owner};
+use crate::placement::PlacementJournal;
 use crate::poison::Poison;
 use crate::present::Present;
 use crate::retirer::Retirer;
 use crate::store::Inner;
 use crate::stripes::Stripes;
+use crate::topology::Topology;
 use crate::{Placement, Store};
 
 const PLACEMENT_DIR: &str = "placement";
@@ -155,7 +158,7 @@ impl<'a> Opening<'a> {
 
     fn finish(self, owner: Owner, new_placement: Option<Placement>) -> Result<Store> {
         let partitioning: Partitioning = self.manifest.partitioning.parse()?;
-        let placement = self.placement(new_placement)?;
+        let placements = self.placements(new_placement)?;
         let engines = self.engines()?;
         let engine_can = (self.kind.capabilities)();
         let instance = if partitioning == Partitioning::Hard { Instance::deferring } else { Instance::new };
@@ -192,6 +195,9 @@ impl<'a> Opening<'a> {
             )?),
             _ => None,
         };
+        let leftovers = placements.leftovers().map(|(_, leftover)| leftover);
+        let topology = Topology::new(placements.placement().clone(), leftovers);
+        let mover = hard.then(|| Mover::new(placements));
         let mut warnings = Vec::new();
         if owner.machine_went_down && engine_can.survives_power_cut.is_none_or(|level| level > Durability::Os) {
             warnings.push(format!(
@@ -204,7 +210,8 @@ impl<'a> Opening<'a> {
                 instances,
                 lanes,
                 intents,
-                placement: Present::new(placement),
+                topology: Present::new(topology),
+                mover,
                 stripes: Stripes::new(),
                 poison,
                 _retirer: retirer,
@@ -220,25 +227,11 @@ impl<'a> Opening<'a> {
         })
     }
 
-    fn placement(&self, new: Option<Placement>) -> Result<Placement> {
+    fn placements(&self, new: Option<Placement>) -> Result<PlacementJournal> {
         let path = self.dir.join(PLACEMENT_DIR);
-        let mut last = None;
-        let partitions = self.manifest.partitions;
         let segment_bytes = self.options.journal_segment_bytes.unwrap_or(PLACEMENT_SEGMENT_BYTES);
         let options = JournalOptions { segment_bytes, ..JournalOptions::default() };
-        let journal = Journal::open(Arc::clone(&self.io), &path, options, &mut |lsn, record| {
-            let placement = Placement::decode(record, partitions).map_err(|e| match e.kind() {
-                ErrorKind::Unsupported => e,
-                _ => Error::new(ErrorKind::Corruption, format!("{}: record {lsn} is {}", path.display(), e.message())),
-            })?;
-            last = Some(placement);
-            Ok(())
-        })?;
-        if let Some(new) = new {
-            journal.append(&new.encode(), JournalDurability::Sync)?;
-            last = Some(new);
-        }
-        last.ok_or_else(|| Error::corruption(&path, 0, "the placement journal holds no placement"))
+        PlacementJournal::open(Arc::clone(&self.io), &path, options, self.manifest.partitions, new)
     }
 
     /// All instances, opened side by side: recovery of one does not wait for another's.

@@ -1,4 +1,4 @@
-//! The placement of this moment, one plain load away.
+//! The value of this moment, one plain load away.
 //!
 //! Every operation asks for it, and it changes at most a few times a second. So each thread keeps the one that it used last, and
 //! an operation only compares versions: no line that several threads write, no atomic exchange. Safe Rust only.
@@ -8,94 +8,109 @@
 //! 1. `version` grows after the value was replaced, both under the lock: a thread that reads version v and takes the value under the lock
 //!    gets that of v or a newer one, and never calls an older value by a newer version.
 //! 2. An operation that begins after [`Present::replace`] returned sees the new value: it reads the version first.
-//! 3. What a thread keeps is found by the number of its store, which is never given twice in one process. A kept value of a
+//! 3. Nobody sees a value before its version: a thread takes one under the lock, or has kept it with its version.
+//! 4. What a thread keeps is found by the number of its store, which is never given twice in one process. A kept value of a
 //!    closed store costs memory until the thread ends or needs the place, nothing else.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::LocalKey;
 
-use crate::Placement;
-
-/// Stores whose placements one thread keeps; more of them at a time take turns.
+/// Stores whose values one thread keeps; more of them at a time take turns.
 const KEPT: usize = 4;
 
-/// A placement that is read far more often than replaced.
-pub(crate) struct Present {
+/// What a thread keeps: of which store, which version, and the value.
+pub(crate) type Mine<T> = RefCell<[Option<(u64, u64, Arc<T>)>; KEPT]>;
+
+/// A thread that keeps nothing yet.
+pub(crate) const fn nothing_kept<T>() -> Mine<T> {
+    RefCell::new([const { None }; KEPT])
+}
+
+/// Where each thread keeps its own.
+pub(crate) trait Kept: Sized + 'static {
+    fn mine() -> &'static LocalKey<Mine<Self>>;
+}
+
+/// A value that is read far more often than replaced.
+pub(crate) struct Present<T> {
     /// Of this store, in this process.
     number: u64,
     version: AtomicU64,
-    value: Mutex<Arc<Placement>>,
+    value: Mutex<Arc<T>>,
 }
 
-/// What a thread keeps: of which store, which version, and the value.
-type Kept = Option<(u64, u64, Arc<Placement>)>;
-
-thread_local! {
-    static MINE: RefCell<[Kept; KEPT]> = const { RefCell::new([const { None }; KEPT]) };
-}
-
-impl Present {
-    pub(crate) fn new(placement: Placement) -> Self {
+impl<T: Kept> Present<T> {
+    pub(crate) fn new(value: T) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             version: AtomicU64::new(0),
-            value: Mutex::new(Arc::new(placement)),
+            value: Mutex::new(Arc::new(value)),
         }
     }
 
-    /// Ask the placement of this moment; `ask` must not come back here. O(1), without a lock unless it was replaced since this
+    /// The version of this moment: who finds the same one later knows that nothing was replaced meanwhile.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Ask the value of this moment; `ask` must not come back here. O(1), without a lock unless it was replaced since this
     /// thread last asked.
     #[inline]
-    pub(crate) fn with<T>(&self, ask: impl FnOnce(&Placement) -> T) -> T {
-        let version = self.version.load(Ordering::Acquire);
+    pub(crate) fn with<R>(&self, ask: impl FnOnce(&T) -> R) -> R {
+        self.with_version(ask).1
+    }
+
+    /// As [`with`](Present::with), and the version of what answered.
+    #[inline]
+    pub(crate) fn with_version<R>(&self, ask: impl FnOnce(&T) -> R) -> (u64, R) {
+        let version = self.version();
         let place = (self.number % KEPT as u64) as usize;
         let mut ask = Some(ask);
-        let answer = MINE.try_with(|mine| {
+        let answer = T::mine().try_with(|mine| {
             let mine = mine.try_borrow().ok()?;
             match &mine[place] {
-                Some((number, kept, placement)) if *number == self.number && *kept == version => {
-                    ask.take().map(|ask| ask(placement))
+                Some((number, kept, value)) if *number == self.number && *kept == version => {
+                    ask.take().map(|ask| ask(value))
                 }
                 _ => None,
             }
         });
         match (answer, ask) {
-            (Ok(Some(answer)), _) => answer,
-            (_, ask) => ask.expect("invariant: asked once")(&self.renew(place)),
+            (Ok(Some(answer)), _) => (version, answer),
+            (_, ask) => {
+                let (version, value) = self.renew(place);
+                (version, ask.expect("invariant: asked once")(&value))
+            }
         }
     }
 
     /// Take the value under the lock, and keep it. (A thread that is ending keeps nothing.)
     #[cold]
     #[inline(never)]
-    fn renew(&self, place: usize) -> Arc<Placement> {
-        let (version, placement) = {
-            let value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
-            (self.version.load(Ordering::Acquire), Arc::clone(&value))
-        };
-        let _ = MINE.try_with(|mine| {
+    fn renew(&self, place: usize) -> (u64, Arc<T>) {
+        let (version, value) = self.get();
+        let _ = T::mine().try_with(|mine| {
             if let Ok(mut mine) = mine.try_borrow_mut() {
-                mine[place] = Some((self.number, version, Arc::clone(&placement)));
+                mine[place] = Some((self.number, version, Arc::clone(&value)));
             }
         });
-        placement
+        (version, value)
     }
 
-    /// The value itself, for who holds on to it.
-    pub(crate) fn get(&self) -> Arc<Placement> {
-        Arc::clone(&self.value.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The value itself and its version, for who holds on to it.
+    pub(crate) fn get(&self) -> (u64, Arc<T>) {
+        let value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.version(), Arc::clone(&value))
     }
 
-    /// Put another placement in its place: who asks after this returned gets it.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the seam at which partitions will move; its test holds it to its word")
-    )]
-    pub(crate) fn replace(&self, placement: Placement) {
+    /// Put another value in its place: who asks after this returned gets it.
+    pub(crate) fn replace(&self, new: T) {
         let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
-        *value = Arc::new(placement);
+        *value = Arc::new(new);
         self.version.fetch_add(1, Ordering::Release);
     }
 }
@@ -106,14 +121,23 @@ mod tests {
 
     use super::*;
 
-    /// Partitions of the placement that is present, which tells the placements of a test apart.
-    fn seen(present: &Present) -> usize {
-        present.with(|placement| placement.units_by_partition(4096).iter().filter(|units| **units > 0).count())
+    /// A value that tells those of a test apart.
+    struct Count(usize);
+
+    impl Kept for Count {
+        fn mine() -> &'static LocalKey<Mine<Self>> {
+            thread_local!(static MINE: Mine<Count> = const { nothing_kept() });
+            &MINE
+        }
+    }
+
+    fn seen(present: &Present<Count>) -> usize {
+        present.with(|count| count.0)
     }
 
     #[test]
     fn who_asks_after_a_replacement_gets_it_in_every_thread() {
-        let present = Present::new(Placement::hash(1));
+        let present = Present::new(Count(1));
         let replaced = AtomicU64::new(1);
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -122,15 +146,16 @@ mod tests {
                     let mut last = 0;
                     while !done.load(Ordering::Relaxed) {
                         let at_least = replaced.load(Ordering::SeqCst) as usize;
-                        let now = seen(&present);
+                        let (version, now) = present.with_version(|count| count.0);
                         assert!(now >= at_least && now >= last, "{now} after {at_least} and {last}");
+                        assert_eq!(now as u64, version + 1, "each value has one version");
                         last = now;
                     }
                 });
             }
-            for partitions in 2..200 {
-                present.replace(Placement::hash(partitions));
-                replaced.store(u64::from(partitions), Ordering::SeqCst);
+            for count in 2..2000 {
+                present.replace(Count(count));
+                replaced.store(count as u64, Ordering::SeqCst);
                 std::thread::yield_now();
             }
             done.store(true, Ordering::Relaxed);
@@ -139,13 +164,13 @@ mod tests {
 
     #[test]
     fn more_stores_than_a_thread_keeps_are_never_confused() {
-        let all: Vec<_> = (1..=3 * KEPT as u32).map(|partitions| Present::new(Placement::hash(partitions))).collect();
+        let all: Vec<_> = (1..=3 * KEPT).map(|count| Present::new(Count(count))).collect();
         for _ in 0..3 {
             for (before, present) in all.iter().enumerate() {
                 assert_eq!(seen(present), before + 1);
             }
         }
-        all[0].replace(Placement::hash(77));
-        assert_eq!((seen(&all[0]), seen(&all[KEPT]), all[0].get().units()), (77, KEPT + 1, crate::SLOTS));
+        all[0].replace(Count(77));
+        assert_eq!((seen(&all[0]), seen(&all[KEPT]), all[0].get().1.0), (77, KEPT + 1, 77));
     }
 }

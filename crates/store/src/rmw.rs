@@ -57,36 +57,49 @@ impl Store {
             return inner.poison.watch(engine.apply(&[op], durability));
         }
         let stored = if inner.partitioning == Partitioning::Hard { keyspace::encode(key) } else { key.into() };
-        let number = inner.lane_of(key);
-        let lane = &inner.lanes[number];
-        let instance = &inner.instances[lane.instance];
-        let waits = instance.deferred.as_ref().zip(inner.intents.as_ref());
-        if let Some((_, intents)) = waits {
-            intents.make_room(&inner.lanes, &inner.instances, &inner.poison)?;
-        }
-        let gathered = {
-            let _publishing = lane.lock();
-            inner.poison.check()?;
-            let update = checked(decide(instance.engine.get(&stored)?.as_deref()))?;
-            let Some(op) = op_of(&stored, &update) else { return Ok(()) };
-            lane.count(&[op]);
-            match waits {
-                Some((deferred, intents)) if inner.may_wait(&[op]) => {
-                    Some((intents, intents.commit_in_lane(number, deferred, &[op], durability, &inner.poison)?))
-                }
-                _ => {
-                    lane.publish(instance, &[op], durability, &inner.poison)?;
-                    None
-                }
+        let touches = [Op::Delete { key: &stored }];
+        let mut decide = Some(decide);
+        loop {
+            let (number, routed) = inner.lane_of(key);
+            let lane = &inner.lanes[number];
+            let instance = &inner.instances[lane.instance];
+            let waits = instance.deferred.as_ref().zip(inner.intents.as_ref());
+            if let Some((_, intents)) = waits {
+                intents.make_room(&inner.lanes, &inner.instances, &inner.poison)?;
             }
-        };
-        if let Some((intents, gathered)) = gathered {
-            return intents.relieve(gathered, instance, lane.instance, &inner.poison);
+            let gathered = {
+                let mut held = lane.lock();
+                inner.poison.check()?;
+                if !routed.is_current() || !held.admits(&touches) {
+                    drop(held);
+                    inner.wait_for_moves(&[Op::Delete { key }])?;
+                    continue;
+                }
+                let decide = decide.take().expect("invariant: who has decided does not come back");
+                let update = checked(decide(instance.engine.get(&stored)?.as_deref()))?;
+                let Some(op) = op_of(&stored, &update) else { return Ok(()) };
+                lane.count(&[op]);
+                match waits {
+                    Some((deferred, intents)) if inner.may_wait(&[op]) => {
+                        let ops = [op];
+                        let gathered =
+                            intents.commit_in_lane(number, &mut held, deferred, &ops, durability, &inner.poison)?;
+                        Some((intents, gathered))
+                    }
+                    _ => {
+                        lane.publish(&mut held, instance, &[op], durability, &inner.poison)?;
+                        None
+                    }
+                }
+            };
+            if let Some((intents, gathered)) = gathered {
+                return intents.relieve(gathered, instance, lane.instance, &inner.poison);
+            }
+            if durability == Durability::Sync && instance.engine.capabilities().sync_apart {
+                instance.sync(&inner.poison)?;
+            }
+            return Ok(());
         }
-        if durability == Durability::Sync && instance.engine.capabilities().sync_apart {
-            instance.sync(&inner.poison)?;
-        }
-        Ok(())
     }
 
     /// Set `key` to `new` (`None`: remove it) if its value is `expected` (`None`: absent); says whether it did.

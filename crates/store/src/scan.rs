@@ -3,6 +3,9 @@
 //! A scan is over one point in history: its cursors are opened while the lanes of all partitions that it touches are held, an
 //! instant without a sync or a read in it. A scan within one partition, or over one engine, needs no lock. (Engines without
 //! snapshots give cursors over the present: their capabilities say so.)
+//!
+//! While units move, a partition may hold keys of others: those are left out ([`Owned`]). A view whose cursors were opened while the topology
+//! was replaced is opened again: all of it stands for one placement.
 
 use std::sync::Arc;
 
@@ -11,8 +14,10 @@ use biombo_engine::{Cursor, Result, Snapshot as EngineSnapshot, Value};
 use crate::chain::{ChainCursor, Link};
 use crate::merge::MergeCursor;
 use crate::options::{Partitioning, PlacementKind};
+use crate::owned::Owned;
 use crate::store::Inner;
-use crate::{PartitionId, Placement, Store, keyspace};
+use crate::topology::Topology;
+use crate::{PartitionId, Store, keyspace, seam};
 
 /// Which keys, and in which direction.
 ///
@@ -59,8 +64,7 @@ pub struct Scan {
     range: Range,
     left: u64,
     started: bool,
-    // Pins the placement's epoch, and keeps the store open, for as long as the scan lives.
-    _placement: Arc<Placement>,
+    // Keeps the store open for as long as the scan lives.
     _store: Arc<Inner>,
 }
 
@@ -105,7 +109,7 @@ impl Scan {
 #[derive(Clone)]
 pub struct Snapshot {
     parts: Arc<[Arc<dyn EngineSnapshot>]>,
-    placement: Arc<Placement>,
+    topology: Arc<Topology>,
     store: Arc<Inner>,
 }
 
@@ -114,23 +118,24 @@ impl Snapshot {
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
         self.store.capabilities.check_key(key)?;
         match self.store.partitioning {
-            Partitioning::Hard => self.parts[self.placement.owner(key).index()].get(&keyspace::encode(key)),
+            Partitioning::Hard => self.parts[self.topology.placement.owner(key).index()].get(&keyspace::encode(key)),
             _ => self.parts[0].get(key),
         }
     }
 
     /// A scan of that point.
     pub fn scan(&self, range: Range) -> Result<Scan> {
-        let placement = Arc::clone(&self.placement);
-        let cursor = self.store.cursor_over(&placement, &range, |owners| {
-            owners.iter().map(|owner| Arc::clone(&self.parts[owner.index()]).cursor()).collect()
-        })?;
-        Ok(Scan::new(cursor, range, placement, Arc::clone(&self.store)))
+        let cursor = self.cursor_over(&range)?;
+        Ok(Scan::new(cursor, range, Arc::clone(&self.store)))
     }
 
     /// A cursor over all keys of that point.
     pub fn cursor(&self) -> Result<Box<dyn Cursor>> {
-        self.store.cursor_over(&self.placement, &Range::all(), |owners| {
+        self.cursor_over(&Range::all())
+    }
+
+    fn cursor_over(&self, range: &Range) -> Result<Box<dyn Cursor>> {
+        self.store.cursor_over(&self.topology, range, |owners| {
             owners.iter().map(|owner| Arc::clone(&self.parts[owner.index()]).cursor()).collect()
         })
     }
@@ -139,15 +144,13 @@ impl Snapshot {
 impl Store {
     /// Scan a range in order, over one point in history. `Unsupported` on an engine without order.
     pub fn scan(&self, range: Range) -> Result<Scan> {
-        let placement = self.inner.placement.get();
-        let cursor = self.inner.cursor_over(&placement, &range, |owners| self.inner.cursors(owners))?;
-        Ok(Scan::new(cursor, range, placement, Arc::clone(&self.inner)))
+        let cursor = self.inner.cursor_over_present(&range)?;
+        Ok(Scan::new(cursor, range, Arc::clone(&self.inner)))
     }
 
     /// A cursor over all keys, at one point in history.
     pub fn cursor(&self) -> Result<Box<dyn Cursor>> {
-        let placement = self.inner.placement.get();
-        self.inner.cursor_over(&placement, &Range::all(), |owners| self.inner.cursors(owners))
+        self.inner.cursor_over_present(&Range::all())
     }
 
     /// One point in history, across all partitions. Closes the gate for an instant: no write is published while it is taken.
@@ -159,25 +162,26 @@ impl Store {
         let hard = inner.partitioning == Partitioning::Hard;
         // What is left to do behind the gate is then little.
         inner.instances.iter().try_for_each(|instance| instance.drain(&inner.poison))?;
-        let gate: Vec<_> = inner.lanes.iter().filter(|_| hard).map(|lane| lane.lock()).collect();
-        let placement = inner.placement.get();
-        let parts =
-            inner.instances.iter().map(|instance| Arc::clone(&instance.engine).snapshot()).collect::<Result<_>>()?;
-        drop(gate);
-        Ok(Snapshot { parts, placement, store: Arc::clone(inner) })
+        loop {
+            let gate: Vec<_> = inner.lanes.iter().filter(|_| hard).map(|lane| lane.lock()).collect();
+            let (version, topology) = inner.topology.get();
+            seam::pass(seam::Point::Open);
+            let parts = inner
+                .instances
+                .iter()
+                .map(|instance| Arc::clone(&instance.engine).snapshot())
+                .collect::<Result<_>>()?;
+            drop(gate);
+            if inner.topology.version() == version {
+                return Ok(Snapshot { parts, topology, store: Arc::clone(inner) });
+            }
+        }
     }
 }
 
 impl Scan {
-    fn new(cursor: Box<dyn Cursor>, range: Range, placement: Arc<Placement>, store: Arc<Inner>) -> Self {
-        Self {
-            cursor,
-            left: range.limit.unwrap_or(u64::MAX),
-            range,
-            started: false,
-            _placement: placement,
-            _store: store,
-        }
+    fn new(cursor: Box<dyn Cursor>, range: Range, store: Arc<Inner>) -> Self {
+        Self { cursor, left: range.limit.unwrap_or(u64::MAX), range, started: false, _store: store }
     }
 }
 
@@ -194,9 +198,20 @@ impl Inner {
         cursors
     }
 
+    fn cursor_over_present(&self, range: &Range) -> Result<Box<dyn Cursor>> {
+        loop {
+            let (version, topology) = self.topology.get();
+            seam::pass(seam::Point::Open);
+            let cursor = self.cursor_over(&topology, range, |owners| self.cursors(owners))?;
+            if self.topology.version() == version {
+                return Ok(cursor);
+            }
+        }
+    }
+
     fn cursor_over(
         &self,
-        placement: &Placement,
+        topology: &Arc<Topology>,
         range: &Range,
         open: impl FnOnce(&[PartitionId]) -> Result<Vec<Box<dyn Cursor>>>,
     ) -> Result<Box<dyn Cursor>> {
@@ -207,9 +222,19 @@ impl Inner {
             let mut cursors = open(&[PartitionId(0)])?;
             return Ok(cursors.pop().expect("invariant: one partition was asked for"));
         }
+        let placement = &topology.placement;
         let owners = placement.owners_of_range(&range.from, range.to.as_deref());
-        let sources = open(&owners)?;
-        if placement.kind() == PlacementKind::Hash {
+        // A chain of ranges asks each source for its own ranges only.
+        let is_merge = placement.kind() == PlacementKind::Hash;
+        let filter = |(source, owner): (Box<dyn Cursor>, &PartitionId)| -> Box<dyn Cursor> {
+            if !self.capabilities.snapshots || (is_merge && topology.may_hold_strangers(*owner)) {
+                Box::new(Owned::new(source, topology, *owner))
+            } else {
+                source
+            }
+        };
+        let sources: Vec<_> = open(&owners)?.into_iter().zip(&owners).map(filter).collect();
+        if is_merge {
             return Ok(Box::new(MergeCursor::new(sources)));
         }
         let links = placement.ranges().into_iter().filter_map(|(start, owner)| {

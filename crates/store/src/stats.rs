@@ -83,7 +83,8 @@ impl Store {
             }
         }
         let sum = |of: fn(&Stats) -> Option<u64>| instances.iter().map(of).sum::<Option<u64>>();
-        let placement = inner.placement.get();
+        let topology = inner.topology.get().1;
+        let placement = &topology.placement;
         Ok(StoreStats {
             engine: inner.manifest.engine.clone(),
             partitioning: inner.partitioning,
@@ -92,7 +93,8 @@ impl Store {
             epoch: placement.epoch(),
             units_by_partition: placement.units_by_partition(inner.manifest.partitions),
             keys: sum(|s| s.keys),
-            keys_estimated: instances.iter().any(|s| s.keys_estimated),
+            // What moves have left over is counted too.
+            keys_estimated: topology.has_strangers() || instances.iter().any(|s| s.keys_estimated),
             logical_bytes: sum(|s| s.logical_bytes),
             physical_bytes: sum(|s| s.physical_bytes),
             logical_write_bytes: inner.lanes.iter().map(|lane| lane.logical_bytes()).sum(),
@@ -103,8 +105,8 @@ impl Store {
         })
     }
 
-    /// Read everything: every engine verifies itself, and every key is where the placement says. Calls `report` for each
-    /// damage; returns the number of keys read.
+    /// Read everything: every engine verifies itself, and every key is where the placement says, or where a move may have left it.
+    /// Calls `report` for each damage; returns the number of keys read.
     pub fn verify(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
         let inner = &*self.inner;
         let hard = inner.partitioning == Partitioning::Hard;
@@ -124,23 +126,31 @@ impl Store {
 
     fn verify_owner(&self, index: usize, report: &mut dyn FnMut(Damage)) -> Result<()> {
         let inner = &*self.inner;
-        let placement = inner.placement.get();
-        let mut cursor = std::sync::Arc::clone(&inner.instances[index].engine).cursor()?;
-        let mut scratch = Vec::new();
-        cursor.seek(keyspace::USER_FROM)?;
-        while let Some(stored) = cursor.key() {
-            let key = keyspace::decode(stored, &mut scratch);
-            let owner = placement.owner(key);
-            if owner != PartitionId(index as u16) {
-                report(Damage {
-                    file: inner.manifest.engine_dir(&inner.dir, index),
-                    offset: 0,
-                    what: format!("key `{}` belongs to partition {}", key.escape_ascii(), owner.0),
-                });
+        let partition = PartitionId(index as u16);
+        loop {
+            // Which keys may be where they do not belong is known before the cursor is opened, and still so after.
+            let (version, topology) = inner.topology.get();
+            let leftovers = inner.mover.as_ref().map_or_else(Vec::new, |mover| mover.leftovers_in(partition));
+            let mut cursor = std::sync::Arc::clone(&inner.instances[index].engine).cursor()?;
+            if inner.topology.version() != version {
+                continue;
             }
-            cursor.next()?;
+            let mut scratch = Vec::new();
+            cursor.seek(keyspace::USER_FROM)?;
+            while let Some(stored) = cursor.key() {
+                let key = keyspace::decode(stored, &mut scratch);
+                let owner = topology.placement.owner(key);
+                if owner != partition && !leftovers.iter().any(|units| units.holds(stored)) {
+                    report(Damage {
+                        file: inner.manifest.engine_dir(&inner.dir, index),
+                        offset: 0,
+                        what: format!("key `{}` belongs to partition {}", key.escape_ascii(), owner.0),
+                    });
+                }
+                cursor.next()?;
+            }
+            return Ok(());
         }
-        Ok(())
     }
 
     /// Give room back and put neighbours together, as far as the engine can.

@@ -7,21 +7,21 @@ use std::sync::Arc;
 use biombo_base::io::Io;
 use biombo_engine::{Batch, Capabilities, Durability, Error, Op, Result, Value};
 
-use crate::intent::{self, Intents};
+use crate::intent::Intents;
 use crate::lane::{Instance, Lane};
 use crate::manifest::Manifest;
+use crate::migration::Mover;
 use crate::options::{Partitioning, PlacementKind};
 use crate::owner::Owner;
 use crate::poison::Poison;
 use crate::present::Present;
 use crate::retirer::Retirer;
 use crate::stripes::Stripes;
-use crate::{PartitionId, Placement, keyspace};
+use crate::topology::Topology;
+use crate::{PartitionId, Placement, keyspace, seam};
 
 /// Keys of one [`Store::multi_get`] that engines are told of at once: their records fit the processor's second cache.
 const AHEAD_KEYS: usize = 32;
-/// Operations larger than this together go to their engine at once: written twice they would cost more than they save.
-const DEFER_BYTES_MAX: u64 = 1 << 20;
 
 /// An open store. Cheap to clone; all methods may be called from any number of threads. The last clone to go closes it.
 ///
@@ -39,7 +39,9 @@ pub(crate) struct Inner {
     pub(crate) instances: Arc<[Instance]>,
     pub(crate) lanes: Arc<[Lane]>,
     pub(crate) intents: Option<Arc<Intents>>,
-    pub(crate) placement: Present,
+    pub(crate) topology: Present<Topology>,
+    /// Under `hard` partitioning.
+    pub(crate) mover: Option<Mover>,
     pub(crate) stripes: Stripes,
     pub(crate) poison: Arc<Poison>,
     pub(crate) capabilities: Capabilities,
@@ -59,7 +61,17 @@ impl Store {
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
         self.inner.capabilities.check_key(key)?;
         match self.inner.partitioning {
-            Partitioning::Hard => self.inner.instance_of(key).get(&keyspace::encode(key)),
+            Partitioning::Hard => {
+                let stored = keyspace::encode(key);
+                loop {
+                    let (version, instance) = self.inner.instance_of(key);
+                    let found = instance.get(&stored)?;
+                    // `topology` says why a hit is right, and a miss only if nothing has moved.
+                    if found.is_some() || self.inner.topology.version() == version {
+                        return Ok(found);
+                    }
+                }
+            }
             _ => self.inner.instances[0].engine.get(key),
         }
     }
@@ -69,7 +81,18 @@ impl Store {
     pub fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         self.inner.capabilities.check_key(key)?;
         match self.inner.partitioning {
-            Partitioning::Hard => self.inner.instance_of(key).get_into(&keyspace::encode(key), into),
+            Partitioning::Hard => {
+                let stored = keyspace::encode(key);
+                loop {
+                    let (version, instance) = self.inner.instance_of(key);
+                    if instance.get_into(&stored, into)? {
+                        return Ok(true);
+                    }
+                    if self.inner.topology.version() == version {
+                        return Ok(false);
+                    }
+                }
+            }
             _ => self.inner.instances[0].engine.get_into(key, into),
         }
     }
@@ -147,12 +170,12 @@ impl Store {
     /// The partition that owns `key` at this moment: the route that every read and write takes, without a lock.
     #[inline]
     pub fn route(&self, key: &[u8]) -> PartitionId {
-        self.inner.placement.with(|placement| placement.owner(key))
+        self.inner.topology.with(|topology| topology.placement.owner(key))
     }
 
-    /// The placement of this moment.
+    /// The placement of this moment: a copy, which costs a walk over the bounds of ranges.
     pub fn placement(&self) -> Arc<Placement> {
-        self.inner.placement.get()
+        Arc::new(self.inner.topology.get().1.placement.clone())
     }
 
     /// The store's directory.
@@ -177,7 +200,7 @@ impl Store {
 
     /// How keys find their partition.
     pub fn placement_kind(&self) -> PlacementKind {
-        self.inner.placement.with(Placement::kind)
+        self.inner.topology.with(|topology| topology.placement.kind())
     }
 
     /// What an operator should know about this opening, a sentence each.
@@ -201,16 +224,19 @@ impl std::fmt::Debug for Store {
 }
 
 impl Inner {
-    /// The number of the partition that owns `key`.
+    /// The number of the partition that owns `key`, and the version of the topology that says so.
     #[inline]
-    fn owner_of(&self, key: &[u8]) -> usize {
-        self.placement.with(|placement| placement.owner(key).index())
+    pub(crate) fn owner_of(&self, key: &[u8]) -> (u64, usize) {
+        self.topology.with_version(|topology| topology.placement.owner(key).index())
     }
 
     /// The engine instance that owns `key`, under `hard` partitioning.
     #[inline]
-    pub(crate) fn instance_of(&self, key: &[u8]) -> &Instance {
-        &self.instances[self.owner_of(key)]
+    fn instance_of(&self, key: &[u8]) -> (u64, &Instance) {
+        let (version, owner) = self.owner_of(key);
+        let instance = &self.instances[owner];
+        seam::pass(seam::Point::Read);
+        (version, instance)
     }
 
     /// Tell each engine of its keys among those that will be read.
@@ -219,7 +245,7 @@ impl Inner {
             return;
         }
         let route = |key| match self.partitioning {
-            Partitioning::Hard => (self.owner_of(key), keyspace::encode(key)),
+            Partitioning::Hard => (self.owner_of(key).1, keyspace::encode(key)),
             _ => (0, Cow::Borrowed(key)),
         };
         let mut routed: Vec<(usize, Cow<'_, [u8]>)> = keys.iter().map(|key| route(key.as_ref())).collect();
@@ -228,143 +254,6 @@ impl Inner {
             let keys: Vec<&[u8]> = group.iter().map(|(_, key)| &**key).collect();
             self.instances[group[0].0].engine.prefetch(&keys);
         }
-    }
-
-    /// The lane that writes `key`. Several partitions share a lane where the engine gains nothing from dividing.
-    #[inline]
-    pub(crate) fn lane_of(&self, key: &[u8]) -> usize {
-        self.owner_of(key) % self.lanes.len()
-    }
-
-    /// All lanes that own a piece of an operation.
-    fn lanes_of(&self, op: &Op<'_>) -> Vec<usize> {
-        match op {
-            Op::Put { key, .. } | Op::Delete { key } => vec![self.lane_of(key)],
-            Op::DeleteRange { from, to } => {
-                let owners = self.placement.with(|placement| placement.owners_of_range(from, *to));
-                let mut lanes: Vec<_> = owners.iter().map(|owner| owner.index() % self.lanes.len()).collect();
-                lanes.sort_unstable();
-                lanes.dedup();
-                lanes
-            }
-        }
-    }
-
-    /// Apply operations atomically.
-    pub(crate) fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        self.poison.check()?;
-        for op in ops {
-            self.capabilities.check(op)?;
-        }
-        match (self.partitioning, ops) {
-            (_, []) => Ok(()),
-            (Partitioning::None, _) => {
-                let _shared = self.stripes.share(ops);
-                self.lanes[0].count(ops);
-                self.poison.watch(self.instances[0].engine.apply(ops, durability))
-            }
-            _ if durability == Durability::Sync && self.may_wait(ops) => self.write_intent(ops, durability),
-            (_, [Op::Put { key, .. } | Op::Delete { key }]) => self.write_lane(self.lane_of(key), ops, durability),
-            _ => self.write_many(ops, durability),
-        }
-    }
-
-    fn write_many(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        let mut lanes: Vec<_> = ops.iter().flat_map(|op| self.lanes_of(op)).collect();
-        lanes.sort_unstable();
-        lanes.dedup();
-        let redo_needed = lanes.len() > 1 || !self.instances[0].engine.capabilities().atomic_batches;
-        match lanes[..].first() {
-            _ if redo_needed && self.intents.is_some() => self.write_intent(ops, durability),
-            Some(&lane) if lanes.len() == 1 => self.write_lane(lane, ops, durability),
-            _ => {
-                // `soft`: one engine, whose own batch is atomic; the lanes are held so that each keeps its order.
-                let publishing: Vec<_> = lanes.iter().map(|lane| self.lanes[*lane].lock()).collect();
-                self.lanes[0].count(ops);
-                self.lanes[0].publish(&self.instances[0], ops, durability, &self.poison)?;
-                drop(publishing);
-                if durability == Durability::Sync { self.instances[0].sync_if_unsynced(&self.poison) } else { Ok(()) }
-            }
-        }
-    }
-
-    /// Whether the journal alone makes these operations durable, so that their engine may get them later.
-    pub(crate) fn may_wait(&self, ops: &[Op<'_>]) -> bool {
-        self.instances[0].deferred.is_some()
-            && ops.iter().all(|op| !matches!(op, Op::DeleteRange { .. }))
-            && ops.iter().map(Op::logical_bytes).sum::<u64>() <= DEFER_BYTES_MAX
-    }
-
-    /// Write operations of any lanes as one intent.
-    fn write_intent(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        let intents = self.intents.as_ref().expect("invariant: the callers know that there are intents");
-        let lanes_of = |op: &Op<'_>| self.lanes_of(op);
-        intents.commit(ops, durability, &self.lanes, &self.instances, &self.poison, lanes_of)
-    }
-
-    /// Write operations that belong to one lane.
-    fn write_lane(&self, lane: usize, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        let number = lane;
-        let lane = &self.lanes[lane];
-        let instance = &self.instances[lane.instance];
-        if self.partitioning != Partitioning::Hard {
-            return lane.write(instance, ops, durability, &self.poison);
-        }
-        let write = |ops: &[Op<'_>]| match (&instance.deferred, &self.intents) {
-            (Some(deferred), Some(intents)) if self.may_wait(ops) => {
-                intents.make_room(&self.lanes, &self.instances, &self.poison)?;
-                let gathered = {
-                    let _publishing = lane.lock();
-                    self.poison.check()?;
-                    lane.count(ops);
-                    intents.commit_in_lane(number, deferred, ops, durability, &self.poison)?
-                };
-                intents.relieve(gathered, instance, lane.instance, &self.poison)
-            }
-            _ => lane.write(instance, ops, durability, &self.poison),
-        };
-        if let [op] = ops {
-            let (Op::Put { key, .. } | Op::Delete { key }) = *op else {
-                let mut stored = Batch::new();
-                intent::push_stored(&mut stored, op);
-                return write(&stored.to_ops());
-            };
-            let key = keyspace::encode(key);
-            let stored = match *op {
-                Op::Put { value, .. } => Op::Put { key: &key, value },
-                _ => Op::Delete { key: &key },
-            };
-            return write(&[stored]);
-        }
-        let mut stored = Batch::new();
-        for op in ops {
-            intent::push_stored(&mut stored, op);
-        }
-        write(&stored.to_ops())
-    }
-
-    fn write_each(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        let ops = batch.to_ops();
-        if self.partitioning != Partitioning::Hard {
-            return self.write(&ops, durability);
-        }
-        self.poison.check()?;
-        if durability == Durability::Sync && self.may_wait(&ops) {
-            return self.write(&ops, durability);
-        }
-        let mut slices: Vec<Batch> = vec![Batch::new(); self.lanes.len()];
-        for op in &ops {
-            self.capabilities.check(op)?;
-            for lane in self.lanes_of(op) {
-                intent::push_stored(&mut slices[lane], op);
-            }
-        }
-        for (lane, slice) in self.lanes.iter().zip(&slices) {
-            if !slice.is_empty() {
-                lane.write(&self.instances[lane.instance], &slice.to_ops(), durability, &self.poison)?;
-            }
-        }
-        Ok(())
     }
 
     pub(crate) fn flush(&self) -> Result<()> {

@@ -1,16 +1,32 @@
 //! Which partition owns a key.
 //!
 //! The key space is cut into units: hash slots, or key ranges. A [`Placement`] is an immutable value; the store reads the
-//! present one with one atomic load (`present`) and replaces it as a whole. Each has an [`Epoch`]; a reader that holds one pins it.
+//! present one with one atomic load (`present`) and replaces it as a whole. Each has an [`Epoch`], one more than the one before.
 //!
-//! Invariants: every key belongs to exactly one unit and every unit to exactly one partition; epochs only grow; the last
-//! whole record of the placement journal is the present placement (see `docs/format/store.md`).
+//! | room | idea |
+//! |---|---|
+//! | [`Placement`] | the assignment itself |
+//! | `units` | a set of units, as moves name it |
+//! | `record` | how it stands in a journal |
+//! | `journal` | the placements of a store and the moves between them, through any crash |
+//!
+//! Invariants: every key belongs to exactly one unit and every unit to exactly one partition; epochs only grow.
 
-use biombo_engine::{Error, Result};
+mod journal;
+mod record;
+mod units;
+
+use std::sync::Arc;
+
+use biombo_engine::Result;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::PlacementKind;
 use crate::bounds::Bounds;
+
+pub(crate) use journal::{Leftover, MoveId, PlacementJournal};
+pub(crate) use record::Input;
+pub(crate) use units::UnitSet;
 
 /// A partition's number, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +43,10 @@ impl PartitionId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
+/// A unit of a placement: the number of a slot, or of a range in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnitId(pub u32);
+
 /// Hash slots of a store: enough that 1,024 partitions can be balanced, few enough to stay in the first-level cache (8 KiB).
 pub const SLOTS: usize = 4096;
 
@@ -40,7 +60,7 @@ pub struct Placement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Units {
     /// `owners[slot]`, by the top bits of the key's xxh3.
-    Hash { owners: Box<[PartitionId]> },
+    Hash { owners: Arc<[PartitionId]> },
     /// Range `i` begins at bound `i - 1` (range 0 at the beginning) and belongs to `owners[i]`.
     Range { bounds: Bounds, owners: Vec<PartitionId> },
 }
@@ -82,10 +102,7 @@ impl Placement {
 
     /// How many units.
     pub fn units(&self) -> usize {
-        match &self.units {
-            Units::Hash { owners } => owners.len(),
-            Units::Range { owners, .. } => owners.len(),
-        }
+        self.owners().len()
     }
 
     /// The owner of `key`. O(1) for slots, O(log ranges) for ranges; no lock, no allocation.
@@ -99,9 +116,47 @@ impl Placement {
     #[inline]
     pub fn owner(&self, key: &[u8]) -> PartitionId {
         match &self.units {
-            Units::Hash { owners } => owners[(xxh3_64(key) >> (64 - SLOTS.trailing_zeros())) as usize],
+            Units::Hash { owners } => owners[slot_of(key)],
             Units::Range { bounds, owners } => owners[bounds.at_most(key)],
         }
+    }
+
+    /// The unit that holds `key`, by the number that it has in this placement.
+    pub fn unit_of(&self, key: &[u8]) -> UnitId {
+        UnitId(match &self.units {
+            Units::Hash { .. } => slot_of(key) as u32,
+            Units::Range { bounds, .. } => bounds.at_most(key) as u32,
+        })
+    }
+
+    /// The owner of a unit; `None`: there is no such unit.
+    pub fn owner_of(&self, unit: UnitId) -> Option<PartitionId> {
+        self.owners().get(unit.0 as usize).copied()
+    }
+
+    /// The units that `partition` owns, in order.
+    pub fn units_of(&self, partition: PartitionId) -> Vec<UnitId> {
+        let owned = self.owners().iter().enumerate().filter(|(_, owner)| **owner == partition);
+        owned.map(|(unit, _)| UnitId(unit as u32)).collect()
+    }
+
+    fn owners(&self) -> &[PartitionId] {
+        match &self.units {
+            Units::Hash { owners } => owners,
+            Units::Range { owners, .. } => owners,
+        }
+    }
+
+    /// The next placement, in which `to` owns `units`; `Invalid` when they are not units of this one.
+    pub(crate) fn moved(&self, units: &UnitSet, to: PartitionId) -> Result<Self> {
+        let numbers = units.numbers_in(self)?;
+        let mut owners = self.owners().to_vec();
+        numbers.iter().for_each(|unit| owners[unit.0 as usize] = to);
+        let units = match &self.units {
+            Units::Hash { .. } => Units::Hash { owners: owners.into() },
+            Units::Range { bounds, .. } => Units::Range { bounds: bounds.clone(), owners },
+        };
+        Ok(Self { epoch: Epoch(self.epoch.0 + 1), units })
     }
 
     /// The partitions that may own a key of `[from, to)`, each once: in order of their ranges, or of their numbers under
@@ -143,109 +198,20 @@ impl Placement {
 
     /// How many units each of `partitions` owns.
     pub fn units_by_partition(&self, partitions: u32) -> Vec<usize> {
-        let owners = match &self.units {
-            Units::Hash { owners } => &owners[..],
-            Units::Range { owners, .. } => &owners[..],
-        };
         let mut counts = vec![0; partitions as usize];
-        for owner in owners {
+        for owner in self.owners() {
             if let Some(count) = counts.get_mut(owner.index()) {
                 *count += 1;
             }
         }
         counts
     }
-
-    /// The record of the placement journal: see `docs/format/store.md`.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![RECORD_PLACEMENT, self.kind() as u8];
-        out.extend_from_slice(&self.epoch.0.to_le_bytes());
-        let (starts, owners): (&[Vec<u8>], &[PartitionId]) = match &self.units {
-            Units::Hash { owners } => (&[], owners),
-            Units::Range { bounds, owners } => (bounds.starts(), owners),
-        };
-        out.extend_from_slice(&(owners.len() as u32).to_le_bytes());
-        for owner in owners {
-            out.extend_from_slice(&owner.0.to_le_bytes());
-        }
-        for start in starts {
-            out.extend_from_slice(&(start.len() as u32).to_le_bytes());
-            out.extend_from_slice(start);
-        }
-        out
-    }
-
-    /// The placement of a journal record; `Corruption`-worthy damage is an `Invalid` error here, for the caller to place.
-    pub(crate) fn decode(record: &[u8], partitions: u32) -> Result<Self> {
-        let mut input = Input(record);
-        if input.byte()? != RECORD_PLACEMENT {
-            return Err(Error::unsupported(
-                "the placement journal holds a record of a kind that this version does not know",
-            ));
-        }
-        let kind = input.byte()?;
-        let epoch = Epoch(input.u64()?);
-        let count = input.u32()? as usize;
-        if count == 0 || count > record.len() {
-            return Err(Error::invalid("a placement without units, or with more than its record holds"));
-        }
-        let owners = (0..count).map(|_| input.u16().map(PartitionId)).collect::<Result<Vec<_>>>()?;
-        if owners.iter().any(|owner| u32::from(owner.0) >= partitions) {
-            return Err(Error::invalid("a placement that names a partition which the store does not have"));
-        }
-        let units = match kind {
-            k if k == PlacementKind::Hash as u8 && count == SLOTS => Units::Hash { owners: owners.into() },
-            k if k == PlacementKind::Range as u8 => {
-                let starts = (1..count).map(|_| input.slice().map(<[u8]>::to_vec)).collect::<Result<Vec<_>>>()?;
-                if !starts.is_sorted_by(|a, b| a < b) {
-                    return Err(Error::invalid("a placement whose ranges are out of order"));
-                }
-                Units::Range { bounds: Bounds::new(starts), owners }
-            }
-            _ => return Err(Error::unsupported("a placement of a kind that this version does not know")),
-        };
-        Ok(Self { epoch, units })
-    }
 }
 
-const RECORD_PLACEMENT: u8 = 1;
-
-/// A reader of little-endian fields that never reads past its end.
-pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
-
-impl<'a> Input<'a> {
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
-        let (head, rest) =
-            self.0.split_at_checked(bytes).ok_or_else(|| Error::invalid("a record that ends too early"))?;
-        self.0 = rest;
-        Ok(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        Ok(self.take(N)?.try_into().expect("invariant: take returned N bytes"))
-    }
-
-    pub(crate) fn byte(&mut self) -> Result<u8> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    pub(crate) fn u16(&mut self) -> Result<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    pub(crate) fn u32(&mut self) -> Result<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    pub(crate) fn u64(&mut self) -> Result<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    /// A length of 4 bytes and that many bytes.
-    pub(crate) fn slice(&mut self) -> Result<&'a [u8]> {
-        let bytes = self.u32()? as usize;
-        self.take(bytes)
-    }
+/// The slot of a key: the top bits of its xxh3.
+#[inline]
+fn slot_of(key: &[u8]) -> usize {
+    (xxh3_64(key) >> (64 - SLOTS.trailing_zeros())) as usize
 }
 
 #[cfg(test)]

@@ -1,0 +1,126 @@
+//! Writes to units that are leaving their partition: forwarded in order, and held back while the units change hands.
+//!
+//! Invariants (all under the lane's lock, which [`Held`] stands for):
+//!
+//! 1. From attaching to detaching, every write to a key of the units that was applied to the source is in the queue, once, in the order in
+//!    which it was applied; the mover takes the queue as a whole.
+//! 2. Once closing, no write to a key of the units is applied to the source: its writer lets go of all locks, waits for the end of the move, and
+//!    routes again. Others of the lane go on.
+//! 3. A write of which it is not known how much of it was applied, or one for which there is no room, breaks the move, which is then given up.
+//! 4. A flip of which it is not known whether it happened never detaches: no write of the units gets past, and the poisoned store tells
+//!    its callers.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use biombo_engine::{Batch, Op, Result};
+
+use crate::placement::UnitSet;
+
+/// What may wait to be forwarded, in bytes of keys and values: past it the target is too slow for the writers.
+pub(crate) const FORWARD_BYTES_MAX: usize = 64 << 20;
+
+/// The units that leave a lane, and what is forwarded of them.
+pub(crate) struct Outgoing {
+    units: Arc<UnitSet>,
+    queue: Batch,
+    closing: bool,
+    broken: bool,
+}
+
+impl Outgoing {
+    pub(crate) fn new(units: Arc<UnitSet>) -> Self {
+        Self { units, queue: Batch::new(), closing: false, broken: false }
+    }
+
+    /// Take what was forwarded so far; `None`: the move is broken.
+    pub(crate) fn take(&mut self) -> Option<Batch> {
+        (!self.broken).then(|| std::mem::take(&mut self.queue))
+    }
+
+    /// From now on writes of the units are held back.
+    pub(crate) fn close(&mut self) {
+        self.closing = true;
+    }
+
+    fn holds_back(&self, ops: &[Op<'_>]) -> bool {
+        self.closing && ops.iter().any(|op| self.units.touched_by(op))
+    }
+
+    fn forward(&mut self, ops: &[Op<'_>], is_applied: bool) {
+        for op in ops.iter().filter(|op| self.units.touched_by(op)) {
+            if !is_applied || self.queue.bytes() > FORWARD_BYTES_MAX {
+                self.broken = true;
+                self.queue = Batch::new();
+                return;
+            }
+            if !self.broken {
+                self.queue.push(*op);
+            }
+        }
+    }
+}
+
+/// The held lock of a lane.
+pub(crate) struct Held<'a>(pub(crate) MutexGuard<'a, Option<Outgoing>>);
+
+impl Held<'_> {
+    /// Whether these stored operations may be published now. Costs one look where nothing leaves the lane.
+    #[inline]
+    pub(crate) fn admits(&self, ops: &[Op<'_>]) -> bool {
+        self.0.as_ref().is_none_or(|outgoing| !outgoing.holds_back(ops))
+    }
+
+    /// As [`admits`](Held::admits).
+    #[inline]
+    pub(crate) fn admits_batch(&self, batch: &Batch) -> bool {
+        self.0.as_ref().is_none_or(|outgoing| !outgoing.holds_back(&batch.to_ops()))
+    }
+
+    /// As [`published`](Held::published).
+    #[inline]
+    pub(crate) fn published_batch<T>(&mut self, batch: &Batch, result: &Result<T>) {
+        if self.0.is_some() {
+            self.published(&batch.to_ops(), result);
+        }
+    }
+
+    /// These stored operations were published, or `result` says why not.
+    #[inline]
+    pub(crate) fn published<T>(&mut self, ops: &[Op<'_>], result: &Result<T>) {
+        if let Some(outgoing) = &mut *self.0 {
+            outgoing.forward(ops, result.is_ok());
+        }
+    }
+}
+
+/// Where writers wait while units change hands. One move of a store at a time does that.
+#[derive(Default)]
+pub(crate) struct Handover {
+    state: Mutex<Option<Arc<UnitSet>>>,
+    ended: Condvar,
+}
+
+impl Handover {
+    /// Units change hands from now on.
+    pub(crate) fn begin(&self, units: &Arc<UnitSet>) {
+        *self.lock() = Some(Arc::clone(units));
+    }
+
+    /// They have, or have not: whoever waits routes again.
+    pub(crate) fn end(&self) {
+        *self.lock() = None;
+        self.ended.notify_all();
+    }
+
+    /// Wait while units change hands that one of these stored operations touches. The caller must hold no lock.
+    pub(crate) fn wait(&self, ops: &[Op<'_>]) {
+        let mut state = self.lock();
+        while state.as_ref().is_some_and(|units| ops.iter().any(|op| units.touched_by(op))) {
+            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<UnitSet>>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,247 @@
+//! Units that move from one partition to another, while reads and writes go on, through any crash.
+//!
+//! | room | idea |
+//! |---|---|
+//! | `machine` | the order of the steps, and why it is right: pure |
+//! | `run` | the steps themselves |
+//! | `forward` | writes to what is leaving: forwarded, and held back while it changes hands |
+//! | `clean` | what is left over: found, deleted, told to the journal |
+//!
+//! Moving is a role of the calling thread; one thread of a store has it at a time. What readers, writers and scans see meanwhile:
+//! `topology`. What a crash leaves: `placement::journal`.
+//!
+//! Why what is left over stays gone. Garbage of units in a partition X can come back only if a crash makes recovery reapply intents that
+//! put it there. So cleaning begins with a sync of X, after the units have left it: then X's mark is durable and above every intent that
+//! touched them there, and none of those is ever reapplied. An intent that is reapplied to the *owner* stands above its mark too,
+//! thus after what the hand-over's sync made durable, so it lands where it was. (A range that is deleted in several partitions is held back while units
+//! of it change hands: it is before the sync, or after the flip.)
+//!
+//! Copies and garbage are written past the lanes and past what waits for an engine ([`apply_aside`](crate::lane::Instance::apply_aside)): they are about
+//! keys that the partition does not own, so no write of its lane is about them. One is: a range that is deleted in all
+//! partitions may delete copies early. The forwarded deletion would have done so later.
+
+mod clean;
+mod forward;
+mod machine;
+#[cfg(test)]
+mod machine_tests;
+mod run;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use biombo_engine::{Error, ErrorKind, Result};
+
+pub(crate) use forward::{Handover, Held, Outgoing};
+
+use crate::options::Partitioning;
+use crate::placement::{MoveId, PlacementJournal, UnitSet};
+use crate::store::Inner;
+use crate::topology::{Scans, Topology};
+use crate::{PartitionId, Store, UnitId};
+use machine::End;
+use run::Carrier;
+
+/// How fast a move may go, and how finely it is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Bytes of keys and values a second that are copied, and bytes of keys that are cleaned; `None`: as fast as it goes.
+    pub bytes_per_second: Option<u64>,
+    /// Bytes of keys and values that are read, and written, at a time.
+    pub chunk_bytes: usize,
+    /// Keys that are looked at, at a time: most of them may belong to units that stay.
+    pub chunk_keys: usize,
+}
+
+impl Default for Pace {
+    /// As fast as it goes, by 64 KiB or 4,096 keys.
+    fn default() -> Self {
+        Self { bytes_per_second: None, chunk_bytes: 64 << 10, chunk_keys: 4096 }
+    }
+}
+
+/// What a move came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Moved {
+    /// Units that have another owner now.
+    pub units: usize,
+    /// Keys that were copied.
+    pub keys: u64,
+    /// Bytes of keys and values that were copied.
+    pub bytes: u64,
+    /// Writes that came meanwhile and were forwarded.
+    pub forwarded: u64,
+    /// The longest that writes of the units were held back.
+    pub pause: Duration,
+    /// Whether nothing is left over where the units were; otherwise see [`Store::clean_leftovers`].
+    pub cleaned: bool,
+}
+
+/// What moving needs of a store, beside its parts.
+pub(crate) struct Mover {
+    /// Held by the thread that moves.
+    role: Mutex<()>,
+    journal: Mutex<PlacementJournal>,
+    pub(crate) handover: Handover,
+    /// Of topologies that were replaced: scans that may still read by them.
+    older_scans: Mutex<Vec<Arc<Scans>>>,
+}
+
+impl Mover {
+    pub(crate) fn new(journal: PlacementJournal) -> Self {
+        let journal = Mutex::new(journal);
+        Self { role: Mutex::default(), journal, handover: Handover::default(), older_scans: Mutex::default() }
+    }
+
+    fn journal(&self) -> MutexGuard<'_, PlacementJournal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The units of which `partition` may hold keys that it does not own, or may come to in a moment.
+    pub(crate) fn leftovers_in(&self, partition: PartitionId) -> Vec<Arc<UnitSet>> {
+        let journal = self.journal();
+        let about = journal.leftovers().filter(|(_, leftover)| leftover.is_about(partition));
+        about.map(|(_, leftover)| Arc::clone(&leftover.units)).collect()
+    }
+
+    /// The topology that the journal says.
+    fn topology(&self) -> Topology {
+        let journal = self.journal();
+        Topology::new(journal.placement().clone(), journal.leftovers().map(|(_, leftover)| leftover))
+    }
+
+    /// Replace the store's topology. Where units change hands, the caller holds their lane's lock.
+    fn replace(&self, inner: &Inner, new: Topology) {
+        let mut older = self.older_scans.lock().unwrap_or_else(PoisonError::into_inner);
+        older.push(Arc::clone(inner.topology.get().1.scans()));
+        inner.topology.replace(new);
+        older.retain(|scans| !scans.is_over());
+    }
+
+    /// Whether no scan reads the present by a topology that was replaced.
+    fn older_scans_are_over(&self) -> bool {
+        let older = self.older_scans.lock().unwrap_or_else(PoisonError::into_inner);
+        older.iter().all(|scans| scans.is_over())
+    }
+
+    /// Those leftovers in `partition`, or in all, of which `wanted` holds.
+    fn leftovers(&self, wanted: impl Fn(PartitionId, &UnitSet) -> bool) -> Vec<(MoveId, PartitionId, Arc<UnitSet>)> {
+        let journal = self.journal();
+        let found = journal.leftovers().filter(|(_, leftover)| wanted(leftover.holder(), &leftover.units));
+        found.map(|(id, leftover)| (id, leftover.holder(), Arc::clone(&leftover.units))).collect()
+    }
+}
+
+impl Store {
+    /// Give `units` (slots or ranges, by their numbers in the present [`placement`](Store::placement)) to the partition `to`, with all
+    /// their keys, while reads and writes go on; units that it owns already stay. Runs on the calling thread; at most one move of a
+    /// store runs at a time, further callers wait. A pass over each partition that the units leave, for hash slots over all its keys.
+    ///
+    /// Writes to keys of the units are held back for the time of two syncs of `to` and one of the placement journal
+    /// ([`Moved::pause`]); nothing else waits.
+    ///
+    /// # Errors
+    /// `Invalid` for units or a partition that do not exist. `Unsupported` without `hard` partitions, and on engines without order.
+    /// `Busy` when writes came faster than `to` took them. After these, and after `Full` and `Io` while copying, the units that were to
+    /// leave the partition at hand are where they were. `Poisoned`: the store is read-only.
+    ///
+    /// ```
+    /// # use biombo_engine::{Registry, memory};
+    /// # use biombo_store::{Options, Pace, PartitionId};
+    /// # let mut registry = Registry::new();
+    /// # registry.add(memory::kind());
+    /// # let dir = tempfile::tempdir().expect("a temporary directory");
+    /// let store = Options::new().engine("memory").partitions(2).open(dir.path(), &registry)?;
+    /// store.put(b"screen", b"folding")?;
+    /// let to = PartitionId(1 - store.route(b"screen").0);
+    /// let moved = store.move_units(&[store.placement().unit_of(b"screen")], to, Pace::default())?;
+    /// assert_eq!((moved.units, moved.keys, store.route(b"screen")), (1, 1, to));
+    /// assert_eq!(store.get(b"screen")?.as_deref(), Some(&b"folding"[..]));
+    /// # Ok::<(), biombo_engine::Error>(())
+    /// ```
+    pub fn move_units(&self, units: &[UnitId], to: PartitionId, pace: Pace) -> Result<Moved> {
+        let (inner, mover) = (&*self.inner, self.mover()?);
+        let _role = mover.role.lock().unwrap_or_else(PoisonError::into_inner);
+        let placement = self.placement();
+        UnitSet::of(&placement, units)?;
+        if to.index() >= inner.instances.len() {
+            let what = format!("there is no partition {}: the store has {}", to.0, inner.instances.len());
+            return Err(Error::invalid(what));
+        }
+        let mut moved = Moved { cleaned: true, ..Moved::default() };
+        let mut owned: Vec<_> = units.iter().filter_map(|unit| Some((placement.owner_of(*unit)?, *unit))).collect();
+        owned.retain(|(owner, _)| *owner != to);
+        owned.sort_unstable();
+        owned.dedup();
+        for group in owned.chunk_by(|(a, _), (b, _)| a == b) {
+            let units: Vec<_> = group.iter().map(|(_, unit)| *unit).collect();
+            let units = Arc::new(UnitSet::of(&placement, &units)?);
+            self.move_group(&units, group[0].0, to, pace, &mut moved)?;
+        }
+        Ok(moved)
+    }
+
+    /// Move units of one partition.
+    fn move_group(
+        &self,
+        units: &Arc<UnitSet>,
+        from: PartitionId,
+        to: PartitionId,
+        pace: Pace,
+        moved: &mut Moved,
+    ) -> Result<()> {
+        let (inner, mover) = (&*self.inner, self.mover()?);
+        inner.poison.check()?;
+        for (id, holder, old) in mover.leftovers(|holder, old| holder == to && old.meets(units)) {
+            if !clean::clean(inner, mover, id, holder, &old, pace)? {
+                let what = format!("partition {} still holds keys of these units that a scan may be reading", to.0);
+                return Err(Error::new(ErrorKind::Busy, what));
+            }
+        }
+        let mut carrier = Carrier::new(inner, mover, units, from, to, pace);
+        let end = carrier.run();
+        let (figures, error) = carrier.into_parts();
+        match end {
+            End::Moved => {}
+            _ => return Err(error.unwrap_or_else(|| Error::new(ErrorKind::Busy, TOO_FAST))),
+        }
+        moved.units += units.len();
+        moved.keys += figures.keys;
+        moved.bytes += figures.bytes;
+        moved.forwarded += figures.forwarded;
+        moved.pause = moved.pause.max(figures.pause);
+        for (id, holder, old) in mover.leftovers(|holder, old| holder == from && old == &**units) {
+            moved.cleaned &= clean::clean(inner, mover, id, holder, &old, pace)?;
+        }
+        Ok(())
+    }
+
+    /// Delete what moves have left over: in partitions that units have left, or that a move was to and was given up, by an error or
+    /// by a crash. Says whether nothing is left: a scan that reads the present may be in the way, on engines without snapshots.
+    /// Until then scans pass over such keys. A pass over each partition that holds some.
+    ///
+    /// # Errors
+    /// As the engines say; what is left then can be cleaned by another call.
+    pub fn clean_leftovers(&self, pace: Pace) -> Result<bool> {
+        let Ok(mover) = self.mover() else { return Ok(true) };
+        let _role = mover.role.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = true;
+        for (id, holder, units) in mover.leftovers(|_, _| true) {
+            all &= clean::clean(&self.inner, mover, id, holder, &units, pace)?;
+        }
+        Ok(all)
+    }
+
+    fn mover(&self) -> Result<&Mover> {
+        let what = match &self.inner.mover {
+            Some(mover) if self.inner.capabilities.ordered => return Ok(mover),
+            Some(_) => return Err(self.inner.lacks("order of keys: units cannot be found and moved")),
+            None if self.inner.partitioning == Partitioning::Soft => "share one engine: nothing is gained by moving",
+            None => "are one: there is nowhere to move to",
+        };
+        Err(Error::unsupported(format!("the partitions of this store {what}; it needs `hard` partitioning")))
+    }
+}
+
+const TOO_FAST: &str = "writes to the units came faster than the target took them, so they stay: try again later";

@@ -1,0 +1,293 @@
+//! The steps of a move, done.
+//!
+//! Invariants: the source's lane is locked for exchanges of memory alone, never over I/O; a thread that unwinds lets the writers go on
+//! by the source, unless the flip may have been appended: then the store turns read-only.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use biombo_engine::{Batch, Error, ErrorKind, Op, Result};
+
+use super::machine::{End, Machine, Outcome, Step};
+use super::{Mover, Outgoing, Pace};
+use crate::PartitionId;
+use crate::lane::{Instance, Lane};
+use crate::placement::{MoveId, UnitSet};
+use crate::store::Inner;
+
+/// Bytes of one write to an engine whose commits are dear.
+const COSTLY_BATCH_BYTES: usize = 1 << 20;
+
+/// What a move did.
+#[derive(Default)]
+pub(super) struct Figures {
+    pub(super) keys: u64,
+    pub(super) bytes: u64,
+    pub(super) forwarded: u64,
+    pub(super) pause: Duration,
+}
+
+/// A thread that moves units.
+pub(super) struct Carrier<'a> {
+    inner: &'a Inner,
+    mover: &'a Mover,
+    units: &'a Arc<UnitSet>,
+    from: PartitionId,
+    to: PartitionId,
+    pace: Pace,
+    id: Option<MoveId>,
+    /// The last stored key of the source that was looked at.
+    position: Vec<u8>,
+    chunk: Batch,
+    taken: Batch,
+    attached: bool,
+    /// The flip may have been appended, and was not published.
+    deciding: bool,
+    closed_at: Option<Instant>,
+    figures: Figures,
+    error: Option<Error>,
+}
+
+impl<'a> Carrier<'a> {
+    pub(super) fn new(
+        inner: &'a Inner,
+        mover: &'a Mover,
+        units: &'a Arc<UnitSet>,
+        from: PartitionId,
+        to: PartitionId,
+        pace: Pace,
+    ) -> Self {
+        Self {
+            inner,
+            mover,
+            units,
+            from,
+            to,
+            pace,
+            id: None,
+            position: Vec::new(),
+            chunk: Batch::new(),
+            taken: Batch::new(),
+            attached: false,
+            deciding: false,
+            closed_at: None,
+            figures: Figures::default(),
+            error: None,
+        }
+    }
+
+    /// Move, or say why not.
+    pub(super) fn run(&mut self) -> End {
+        let mut machine = Machine::new();
+        loop {
+            let step = match machine.step() {
+                Ok(step) => step,
+                Err(end) => return end,
+            };
+            let is_copied = machine.is_copied();
+            let outcome = match step {
+                // They cannot fail, and somebody may be waiting.
+                Step::Publish | Step::Detach => self.execute(step, is_copied),
+                _ => self.inner.poison.check().and_then(|()| self.execute(step, is_copied)),
+            };
+            machine.done(outcome.unwrap_or_else(|error| {
+                // Of a record that found no room nothing is there.
+                let is_unknown = self.deciding && error.kind() != ErrorKind::Full;
+                self.deciding = is_unknown;
+                if is_unknown {
+                    self.inner.poison.set(&error);
+                }
+                self.error.get_or_insert(error);
+                if is_unknown { Outcome::Unknown } else { Outcome::Failed }
+            }));
+        }
+    }
+
+    /// What it did, and what went wrong first.
+    pub(super) fn into_parts(mut self) -> (Figures, Option<Error>) {
+        (std::mem::take(&mut self.figures), self.error.take())
+    }
+
+    fn execute(&mut self, step: Step, is_copied: bool) -> Result<Outcome> {
+        match step {
+            Step::Begin => {
+                let id = self.mover.journal().begin(Arc::clone(self.units), self.from, self.to)?;
+                self.id = Some(id);
+                self.mover.replace(self.inner, self.mover.topology());
+            }
+            Step::Attach => {
+                *self.lane().lock().0 = Some(Outgoing::new(Arc::clone(self.units)));
+                self.attached = true;
+            }
+            Step::Read => return Ok(if self.read()? { Outcome::Done } else { Outcome::End }),
+            Step::Take => {
+                self.take(false)?;
+                return Ok(Outcome::Taken(self.taken.bytes()));
+            }
+            Step::Load => {
+                let chunk = std::mem::take(&mut self.chunk);
+                self.target().apply_aside(&chunk.to_ops(), &self.inner.poison)?;
+                self.figures.keys += chunk.len() as u64;
+                self.figures.bytes += chunk.bytes() as u64;
+                self.rest(chunk.bytes());
+            }
+            Step::Forward => self.forward(is_copied)?,
+            Step::Sync => self.target().sync(&self.inner.poison)?,
+            Step::Close => {
+                self.closed_at = Some(Instant::now());
+                self.mover.handover.begin(self.units);
+                self.take(true)?;
+            }
+            Step::Flip => {
+                let id = self.id.ok_or_else(|| Error::invalid("a flip before the begin"))?;
+                self.deciding = true;
+                self.mover.journal().flip(id)?;
+            }
+            Step::Publish => {
+                let new = self.mover.topology();
+                let mut held = self.lane().lock();
+                self.mover.replace(self.inner, new);
+                *held.0 = None;
+                drop(held);
+                (self.attached, self.deciding) = (false, false);
+                self.mover.handover.end();
+                self.figures.pause = self.closed_at.map_or(Duration::ZERO, |at| at.elapsed());
+            }
+            Step::Detach => self.detach(),
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn lane(&self) -> &'a Lane {
+        &self.inner.lanes[self.from.index()]
+    }
+
+    fn target(&self) -> &'a Instance {
+        &self.inner.instances[self.to.index()]
+    }
+
+    /// Read the next chunk of the source; says whether there may be another one.
+    fn read(&mut self) -> Result<bool> {
+        let mut cursor = Arc::clone(&self.inner.instances[self.from.index()].engine).cursor()?;
+        let mut looked = 0;
+        let Some(begin) = self.units.seek(&self.position) else { return Ok(false) };
+        cursor.seek(&begin)?;
+        if cursor.key() == Some(&self.position) {
+            cursor.next()?;
+        }
+        while let Some(key) = cursor.key() {
+            if looked == self.pace.chunk_keys.max(1) || self.chunk.bytes() >= self.pace.chunk_bytes {
+                return Ok(true);
+            }
+            looked += 1;
+            self.position.clear();
+            self.position.extend_from_slice(key);
+            if self.units.holds(key) {
+                let lost = || Error::new(ErrorKind::Corruption, "a key of the source has no value");
+                self.chunk.put(key, cursor.value().ok_or_else(lost)?);
+                cursor.next()?;
+                continue;
+            }
+            // Past the end of a range: on to the next one.
+            match self.units.seek(key) {
+                None => return Ok(false),
+                Some(next) if *next > *key => {
+                    let next = next.into_owned();
+                    cursor.seek(&next)?;
+                }
+                Some(_) => cursor.next()?,
+            }
+        }
+        Ok(false)
+    }
+
+    /// Take what was forwarded, and hold back what comes after it if `close` says so.
+    fn take(&mut self, close: bool) -> Result<()> {
+        let mut held = self.lane().lock();
+        let broken = || Error::new(ErrorKind::Busy, super::TOO_FAST);
+        let outgoing = held.0.as_mut().ok_or_else(|| Error::invalid("nothing is attached"))?;
+        self.taken = outgoing.take().ok_or_else(broken)?;
+        if close {
+            outgoing.close();
+        }
+        Ok(())
+    }
+
+    /// Apply what was taken to the target, up to the position unless all is copied.
+    fn forward(&mut self, is_copied: bool) -> Result<()> {
+        let taken = std::mem::take(&mut self.taken);
+        let limit = if is_copied { None } else { Some(self.position.clone()) };
+        let is_inside = |key: &[u8]| limit.as_deref().is_none_or(|limit| key <= limit);
+        let costly = self.target().engine.capabilities().costly_transactions;
+        let bytes_max = if costly { COSTLY_BATCH_BYTES } else { self.pace.chunk_bytes };
+        let mut batch = Batch::new();
+        for op in taken.iter() {
+            match op {
+                Op::Put { key, .. } | Op::Delete { key } if is_inside(key) => {
+                    batch.push(op);
+                    self.figures.forwarded += 1;
+                }
+                Op::DeleteRange { from, to } => {
+                    self.give(&mut batch)?;
+                    self.forward_range(from, to, &is_inside)?;
+                }
+                _ => {}
+            }
+            if batch.bytes() >= bytes_max {
+                self.give(&mut batch)?;
+            }
+        }
+        self.give(&mut batch)
+    }
+
+    fn give(&self, batch: &mut Batch) -> Result<()> {
+        if !batch.is_empty() {
+            self.target().apply_aside(&batch.to_ops(), &self.inner.poison)?;
+            batch.clear();
+        }
+        Ok(())
+    }
+
+    /// Delete the keys of the units that the target holds in a range, one by one: it may own others there.
+    fn forward_range(&mut self, from: &[u8], to: Option<&[u8]>, is_inside: &dyn Fn(&[u8]) -> bool) -> Result<()> {
+        let mut cursor = Arc::clone(self.target().raw()).cursor()?;
+        let mut batch = Batch::new();
+        let Some(begin) = self.units.seek(from) else { return Ok(()) };
+        cursor.seek(&begin)?;
+        while let Some(key) = cursor.key().filter(|key| to.is_none_or(|to| *key < to) && is_inside(key)) {
+            if self.units.holds(key) {
+                batch.delete(key);
+                self.figures.forwarded += 1;
+            }
+            cursor.next()?;
+        }
+        drop(cursor);
+        self.give(&mut batch)
+    }
+
+    /// Let time pass as the pace asks after so many bytes.
+    fn rest(&self, bytes: usize) {
+        if let Some(rate) = self.pace.bytes_per_second {
+            std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64));
+        }
+    }
+
+    fn detach(&mut self) {
+        if std::mem::take(&mut self.attached) {
+            *self.lane().lock().0 = None;
+            self.mover.handover.end();
+        }
+    }
+}
+
+impl Drop for Carrier<'_> {
+    fn drop(&mut self) {
+        if self.deciding {
+            // No write of the units may pass by either partition. (Where an error said why, that is the reason.)
+            self.inner.poison.set(&Error::new(ErrorKind::Io, "a thread that moved units was interrupted"));
+            self.mover.handover.end();
+        } else {
+            self.detach();
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! A set of units, as a move names it: slots, or ranges of keys.
+//!
+//! A range is named by its bounds, not by its number: ranges may be split and merged while what a move left behind is still there.
+//!
+//! Invariants: all keys here are in stored form, which keeps their order; ranges ascend, are not empty and do not overlap; the
+//! store's own keys belong to no set.
+
+use std::borrow::Cow;
+
+use biombo_engine::{Error, Op, Result};
+
+use super::record::Input;
+use super::{Placement, SLOTS, UnitId, Units, slot_of};
+use crate::keyspace;
+
+const WORDS: usize = SLOTS / 64;
+
+/// Some units of a placement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum UnitSet {
+    /// A bit for each slot.
+    Slots(Box<[u64; WORDS]>),
+    /// Ranges of stored keys.
+    Ranges(Vec<KeyRange>),
+}
+
+/// `[from, to)` in stored keys; no `to`: to the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyRange {
+    from: Vec<u8>,
+    to: Option<Vec<u8>>,
+}
+
+impl KeyRange {
+    fn holds(&self, stored: &[u8]) -> bool {
+        self.from.as_slice() <= stored && self.to.as_deref().is_none_or(|to| stored < to)
+    }
+
+    fn meets(&self, from: &[u8], to: Option<&[u8]>) -> bool {
+        self.to.as_deref().is_none_or(|end| from < end) && to.is_none_or(|to| self.from.as_slice() < to)
+    }
+}
+
+impl UnitSet {
+    /// Units of `placement`; `Invalid` when one of them is not, or there are none.
+    pub(crate) fn of(placement: &Placement, units: &[UnitId]) -> Result<Self> {
+        let mut units = units.to_vec();
+        units.sort_unstable();
+        units.dedup();
+        let Some(last) = units.last() else { return Err(Error::invalid("no unit was named")) };
+        if last.0 as usize >= placement.units() {
+            let what = format!("there is no unit {}: the placement has {}", last.0, placement.units());
+            return Err(Error::invalid(what));
+        }
+        if let Units::Hash { .. } = placement.units {
+            let mut slots = Box::new([0; WORDS]);
+            units.iter().for_each(|unit| slots[unit.0 as usize / 64] |= 1 << (unit.0 % 64));
+            return Ok(Self::Slots(slots));
+        }
+        let starts: Vec<_> =
+            placement.ranges().iter().map(|(start, _)| keyspace::encode_from(start).to_vec()).collect();
+        let range = |unit: &UnitId| {
+            let unit = unit.0 as usize;
+            KeyRange { from: starts[unit].clone(), to: starts.get(unit + 1).cloned() }
+        };
+        Ok(Self::Ranges(units.iter().map(range).collect()))
+    }
+
+    /// The numbers that these units have in `placement`; `Invalid` when they are not units of it.
+    pub(crate) fn numbers_in(&self, placement: &Placement) -> Result<Vec<UnitId>> {
+        let strange = || Error::invalid("a move of units that the placement does not have");
+        match (self, &placement.units) {
+            (Self::Slots(_), Units::Hash { .. }) => Ok(self.slots().map(|slot| UnitId(slot as u32)).collect()),
+            (Self::Ranges(ranges), Units::Range { .. }) => {
+                let all = placement.ranges();
+                let starts: Vec<_> = all.iter().map(|(start, _)| keyspace::encode_from(start)).collect();
+                let number = |range: &KeyRange| {
+                    let at = starts.binary_search_by(|start| (**start).cmp(&range.from)).map_err(|_| strange())?;
+                    let end = starts.get(at + 1).map(|end| &**end);
+                    if end == range.to.as_deref() { Ok(UnitId(at as u32)) } else { Err(strange()) }
+                };
+                ranges.iter().map(number).collect()
+            }
+            _ => Err(strange()),
+        }
+    }
+
+    fn slots(&self) -> impl Iterator<Item = usize> + '_ {
+        let words: &[u64] = if let Self::Slots(words) = self { &words[..] } else { &[] };
+        (0..SLOTS.min(words.len() * 64)).filter(|slot| words[slot / 64] >> (slot % 64) & 1 == 1)
+    }
+
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Slots(_) => self.slots().count(),
+            Self::Ranges(ranges) => ranges.len(),
+        }
+    }
+
+    /// Whether a stored key belongs to one of them.
+    pub(crate) fn holds(&self, stored: &[u8]) -> bool {
+        match self {
+            _ if keyspace::is_own(stored) => false,
+            Self::Slots(slots) => {
+                let slot = slot_of(keyspace::decode(stored, &mut Vec::new()));
+                slots[slot / 64] >> (slot % 64) & 1 == 1
+            }
+            Self::Ranges(ranges) => {
+                let before = ranges.partition_point(|range| range.from.as_slice() <= stored);
+                before > 0 && ranges[before - 1].holds(stored)
+            }
+        }
+    }
+
+    /// Whether an operation on stored keys may change a key of them.
+    pub(crate) fn touched_by(&self, op: &Op<'_>) -> bool {
+        match (self, op) {
+            (_, Op::Put { key, .. } | Op::Delete { key }) => self.holds(key),
+            (Self::Slots(_), Op::DeleteRange { .. }) => true,
+            (Self::Ranges(ranges), Op::DeleteRange { from, to }) => ranges.iter().any(|range| range.meets(from, *to)),
+        }
+    }
+
+    /// Whether a unit is in both.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Slots(a), Self::Slots(b)) => a.iter().zip(b.iter()).any(|(a, b)| a & b != 0),
+            (Self::Ranges(a), Self::Ranges(b)) => {
+                a.iter().any(|range| b.iter().any(|other| range.meets(&other.from, other.to.as_deref())))
+            }
+            _ => false,
+        }
+    }
+
+    /// The first place at or after the stored key `from` where a key of them can be; `None`: there is none.
+    pub(crate) fn seek<'a>(&'a self, from: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        match self {
+            Self::Slots(_) => Some(from.max(keyspace::USER_FROM).into()),
+            Self::Ranges(ranges) => {
+                let range = ranges.iter().find(|range| range.to.as_deref().is_none_or(|to| from < to))?;
+                Some(from.max(&range.from).into())
+            }
+        }
+    }
+
+    /// Its field in a record: see `docs/format/store.md`.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Slots(_) => {
+                out.push(0);
+                out.extend_from_slice(&(self.len() as u32).to_le_bytes());
+                self.slots().for_each(|slot| out.extend_from_slice(&(slot as u16).to_le_bytes()));
+            }
+            Self::Ranges(ranges) => {
+                out.push(1);
+                out.extend_from_slice(&(ranges.len() as u32).to_le_bytes());
+                for range in ranges {
+                    let mut slice = |bytes: &[u8]| {
+                        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+                        out.extend_from_slice(bytes);
+                    };
+                    slice(&range.from);
+                    // No range ends at the empty key.
+                    slice(range.to.as_deref().unwrap_or_default());
+                }
+            }
+        }
+    }
+
+    pub(super) fn decode(input: &mut Input<'_>) -> Result<Self> {
+        let kind = input.byte()?;
+        let count = input.u32()?;
+        match kind {
+            0 => {
+                let mut slots = Box::new([0; WORDS]);
+                for _ in 0..count {
+                    let slot = usize::from(input.u16()?);
+                    let word = slots.get_mut(slot / 64).ok_or_else(|| Error::invalid("a slot that does not exist"))?;
+                    *word |= 1u64 << (slot % 64);
+                }
+                Ok(Self::Slots(slots))
+            }
+            1 => {
+                let mut ranges: Vec<KeyRange> = Vec::new();
+                for _ in 0..count {
+                    let (from, to) = (input.slice()?.to_vec(), input.slice()?.to_vec());
+                    let after = ranges.last().is_none_or(|last| last.to.as_ref().is_some_and(|to| *to <= from));
+                    if !after || (!to.is_empty() && to <= from) {
+                        return Err(Error::invalid("ranges that are empty or out of order"));
+                    }
+                    ranges.push(KeyRange { from, to: (!to.is_empty()).then_some(to) });
+                }
+                Ok(Self::Ranges(ranges))
+            }
+            _ => Err(Error::unsupported("units of a kind that this version does not know")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn placements() -> [Placement; 2] {
+        [Placement::hash(3), Placement::range(3, ["", "f", "m", "t"].map(|k| k.as_bytes().to_vec()).to_vec())]
+    }
+
+    #[test]
+    fn what_is_no_unit_is_refused() {
+        for placement in placements() {
+            UnitSet::of(&placement, &[]).expect_err("none");
+            UnitSet::of(&placement, &[UnitId(placement.units() as u32)]).expect_err("past the end");
+        }
+        let [hash, range] = placements();
+        let slots = UnitSet::of(&hash, &[UnitId(1)]).expect("a slot");
+        assert!(range.moved(&slots, crate::PartitionId(0)).is_err() && slots.numbers_in(&range).is_err());
+    }
+
+    proptest! {
+        /// Two letters and a zero, so that keys meet bounds and begin with what stored keys escape.
+        #[test]
+        fn a_set_holds_the_keys_of_its_units_and_is_found_by_seeking(
+            units in proptest::collection::vec(0u32..3, 1..3),
+            keys in proptest::collection::vec("[\0fm]{1,3}", 1..20),
+        ) {
+            for placement in placements() {
+                let units: Vec<_> = match placement.kind() {
+                    crate::PlacementKind::Range => units.iter().copied().map(UnitId).collect(),
+                    // Units that some of the keys are in.
+                    crate::PlacementKind::Hash => keys.iter().take(units.len()).map(|key| placement.unit_of(key.as_bytes())).collect(),
+                };
+                let set = UnitSet::of(&placement, &units).expect("units");
+                let mut numbers = units.clone();
+                numbers.sort_unstable();
+                numbers.dedup();
+                prop_assert_eq!(set.numbers_in(&placement).expect("units of it"), numbers);
+                let moved = placement.moved(&set, crate::PartitionId(2)).expect("units of it");
+                prop_assert_eq!(moved.epoch().0, placement.epoch().0 + 1);
+                for key in &keys {
+                    let key = key.as_bytes();
+                    let stored = keyspace::encode(key);
+                    let inside = units.contains(&placement.unit_of(key));
+                    prop_assert_eq!(set.holds(&stored), inside);
+                    prop_assert_eq!(set.touched_by(&Op::Delete { key: &stored }), inside);
+                    let owner = if inside { crate::PartitionId(2) } else { placement.owner(key) };
+                    prop_assert_eq!(moved.owner(key), owner);
+                    for from in &keys {
+                        let from = keyspace::encode(from.as_bytes());
+                        let at = set.seek(&from);
+                        if inside && *stored >= *from {
+                            prop_assert!(at.is_some_and(|at| *at <= *stored && *at >= *from), "sought past a key");
+                            let end = [&stored[..], &[0]].concat();
+                            let range = Op::DeleteRange { from: &from, to: Some(&end) };
+                            prop_assert!(set.touched_by(&range));
+                        }
+                    }
+                }
+                prop_assert!(!set.holds(keyspace::MARK));
+                let mut record = Vec::new();
+                set.encode(&mut record);
+                prop_assert_eq!(&UnitSet::decode(&mut Input(&record)).expect("decodes"), &set);
+                for cut in 0..record.len() {
+                    prop_assert!(UnitSet::decode(&mut Input(&record[..cut])).is_err());
+                }
+            }
+        }
+
+        #[test]
+        fn sets_meet_where_they_share_a_unit(a in proptest::collection::vec(0u32..3, 1..3), b in proptest::collection::vec(0u32..3, 1..3)) {
+            for placement in placements() {
+                let set = |units: &[u32]| UnitSet::of(&placement, &units.iter().copied().map(UnitId).collect::<Vec<_>>()).expect("units");
+                prop_assert_eq!(set(&a).meets(&set(&b)), a.iter().any(|unit| b.contains(unit)));
+            }
+        }
+    }
+}
