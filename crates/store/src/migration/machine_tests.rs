@@ -73,6 +73,8 @@ struct World {
     /// The cursor's view, opened and not yet read.
     opened: Option<Map>,
     position: u8,
+    /// Something was forwarded after the last chunk was read.
+    has_forwarded_all: bool,
     begun: bool,
     flip: Flip,
     published: bool,
@@ -94,6 +96,7 @@ impl World {
             chunk: Vec::new(),
             opened: None,
             position: 0,
+            has_forwarded_all: false,
             begun: false,
             flip: Flip::No,
             published: false,
@@ -120,13 +123,23 @@ impl World {
         true
     }
 
-    fn forward(&mut self, all: bool) {
+    /// Apply what was taken, to keys below `end`.
+    fn forward(&mut self, end: u8) {
         for write in std::mem::take(&mut self.taken) {
             match write {
-                Write::Put(key, _) | Write::Delete(key) if !all && key >= self.position => {}
-                Write::Clear if !all => self.target.retain(|key, _| *key >= self.position),
+                Write::Put(key, _) | Write::Delete(key) if key >= end => {}
+                Write::Clear => self.target.retain(|key, _| *key >= end),
                 write => apply(&mut self.target, write),
             }
+        }
+    }
+
+    /// Where what is forwarded ends.
+    fn end(&self, mistake: Mistake) -> u8 {
+        match mistake {
+            Mistake::LastChunkEnds if self.position == KEYS && !self.has_forwarded_all => KEYS - 1,
+            _ if self.machine.is_copied() => KEYS,
+            _ => self.position,
         }
     }
 
@@ -153,17 +166,14 @@ impl World {
                 return Outcome::Taken(if self.taken.is_empty() { 0 } else { super::machine::CLOSE_BYTES_MAX + 1 });
             }
             Step::Load if mistake == Mistake::ForwardBeforeLoad => {
-                self.forward(self.machine.is_copied());
+                self.forward(self.end(mistake));
                 self.load();
             }
             Step::Load => self.load(),
             Step::Forward if self.closing && mistake == Mistake::NoLastForward => {}
             Step::Forward => {
-                let all = self.machine.is_copied() && mistake != Mistake::LastChunkEnds;
-                // The key that a mistaken end forgets: the last one.
-                self.position -= u8::from(mistake == Mistake::LastChunkEnds && self.position == KEYS);
-                self.forward(all);
-                self.position += u8::from(mistake == Mistake::LastChunkEnds && self.position == KEYS - 1);
+                self.forward(self.end(mistake));
+                self.has_forwarded_all = self.machine.is_copied();
             }
             Step::Sync if self.closing && mistake == Mistake::NoLastSync => {}
             Step::Sync => self.target_durable = self.target.clone(),

@@ -26,6 +26,8 @@ mod machine;
 #[cfg(test)]
 mod machine_tests;
 mod run;
+#[cfg(test)]
+mod seam_tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

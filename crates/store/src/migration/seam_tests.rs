@@ -1,0 +1,362 @@
+//! A whole move between what a thread decided and what it does, at every such place, each way to read and to write, over each way
+//! of executing; and writers who meet units that are changing hands.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use biombo_engine::memory::{self, Memory};
+use biombo_engine::{
+    Batch, Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Op, Registry, Result, Snapshot, Stats, Value,
+};
+
+use super::{Outgoing, Pace};
+use crate::placement::UnitSet;
+use crate::seam::{Point, step_in};
+use crate::{Options, PartitionId, PlacementKind, Range, Store, Update, keyspace};
+
+/// The engine `memory`, declared to be another: each leads to another way of executing writes.
+struct Declared(Arc<Memory>, Capabilities);
+
+impl Engine for Declared {
+    fn capabilities(&self) -> &Capabilities {
+        &self.1
+    }
+    fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
+        self.0.get(key)
+    }
+    fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        self.0.apply(ops, durability)
+    }
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+    fn snapshot(self: Arc<Self>) -> Result<Arc<dyn Snapshot>> {
+        Arc::clone(&self.0).snapshot()
+    }
+    fn cursor(self: Arc<Self>) -> Result<Box<dyn Cursor>> {
+        Arc::clone(&self.0).cursor()
+    }
+    fn checkpoint(&self, dest: &Path) -> Result<()> {
+        self.0.checkpoint(dest)
+    }
+    fn compact(&self) -> Result<()> {
+        Ok(())
+    }
+    fn stats(&self) -> Result<Stats> {
+        self.0.stats()
+    }
+    fn verify(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
+        self.0.verify(report)
+    }
+}
+
+fn direct() -> Capabilities {
+    (memory::kind().capabilities)()
+}
+
+fn combined() -> Capabilities {
+    Capabilities { sync_apart: false, ..direct() }
+}
+
+fn deferred() -> Capabilities {
+    Capabilities { costly_transactions: true, sync_apart: false, persistent: true, ..direct() }
+}
+
+fn without_batches() -> Capabilities {
+    Capabilities { atomic_batches: false, ..direct() }
+}
+
+const WAYS: [fn() -> Capabilities; 4] = [direct, combined, deferred, without_batches];
+const KEYS: [&[u8]; 6] = [b"a", b"\0b", b"m", b"n", b"x", b"y"];
+
+struct Fixture {
+    store: Store,
+    _dir: tempfile::TempDir,
+}
+
+fn fixture(way: fn() -> Capabilities, placement: PlacementKind) -> Fixture {
+    let mut registry = Registry::new();
+    registry.add(EngineKind {
+        name: "declared",
+        capabilities: way,
+        open: Arc::new(move |_| Ok(Arc::new(Declared(Arc::new(Memory::new()), way())))),
+        ..memory::kind()
+    });
+    let dir = tempfile::tempdir().expect("a directory");
+    let sample = ["", "f", "p"].map(|key| key.as_bytes().to_vec()).to_vec();
+    let options = Options::new().engine("declared").partitions(3).placement(placement).range_sample(sample);
+    let store = options.journal_segment_bytes(64 << 10).open(dir.path().join("db"), &registry).expect("a store");
+    for key in KEYS {
+        store.put_with(key, b"old", Durability::Os).expect("put");
+    }
+    Fixture { store, _dir: dir }
+}
+
+impl Fixture {
+    /// Move the units of `keys` to the next partition when this thread next comes to `point`.
+    fn move_at(&self, point: Point, keys: &'static [&'static [u8]]) {
+        let store = self.store.clone();
+        step_in(point, move || move_on(&store, keys));
+    }
+
+    /// Values of `key` in all partitions, as their engines have them.
+    fn places(&self, key: &[u8]) -> Vec<Vec<u8>> {
+        let stored = keyspace::encode(key);
+        let instances = self.store.inner.instances.iter();
+        instances.filter_map(|instance| instance.get(&stored).expect("get").map(Value::into_vec)).collect()
+    }
+
+    fn check(&self, key: &[u8], expected: Option<&[u8]>, what: &str) {
+        assert_eq!(self.store.get(key).expect("get").as_deref(), expected, "{what}: {}", key.escape_ascii());
+        let expected: Vec<_> = expected.iter().map(|value| value.to_vec()).collect();
+        assert_eq!(self.places(key), expected, "{what}: {} in all partitions", key.escape_ascii());
+    }
+}
+
+fn move_on(store: &Store, keys: &[&[u8]]) {
+    let placement = store.placement();
+    for key in keys {
+        let to = PartitionId((placement.owner(key).0 + 1) % 3);
+        let moved = store.move_units(&[placement.unit_of(key)], to, Pace::default()).expect("move");
+        assert_eq!((moved.units, moved.cleaned), (1, true));
+    }
+}
+
+fn each(test: impl Fn(&Fixture, &str)) {
+    for placement in [PlacementKind::Hash, PlacementKind::Range] {
+        for (number, way) in WAYS.iter().enumerate() {
+            test(&fixture(*way, placement), &format!("{placement}, way {number}"));
+        }
+    }
+}
+
+type Action = fn(&Store) -> Result<()>;
+
+#[test]
+fn a_write_whose_keys_move_before_it_has_the_lock_lands_where_they_went() {
+    let put: [(&str, Action); 5] = [
+        ("put at os", |store| store.put_with(b"m", b"new", Durability::Os)),
+        ("put at sync", |store| store.put_with(b"m", b"new", Durability::Sync)),
+        ("update", |store| {
+            store.update(b"m", Durability::Os, |old| {
+                assert_eq!(old, Some(&b"old"[..]), "it reads what it replaces");
+                Update::Put(b"new".to_vec())
+            })
+        }),
+        ("swap", |store| store.compare_and_swap(b"m", Some(b"old"), Some(b"new")).map(|swapped| assert!(swapped))),
+        ("each for itself", |store| {
+            let mut batch = Batch::new();
+            batch.put(b"a", b"old").put(b"m", b"new");
+            store.write_each(&batch, Durability::Os)
+        }),
+    ];
+    for (name, put) in put {
+        each(|fixture, what| {
+            fixture.move_at(Point::Lock, &[b"m"]);
+            put(&fixture.store).expect(name);
+            fixture.check(b"m", Some(b"new"), &format!("{what}, {name}"));
+            fixture.check(b"n", Some(b"old"), &format!("{what}, {name}"));
+        });
+    }
+}
+
+#[test]
+fn a_batch_whose_keys_move_before_it_has_the_locks_lands_whole_where_they_went() {
+    for durability in [Durability::Os, Durability::Sync] {
+        each(|fixture, what| {
+            let mut batch = Batch::new();
+            for key in KEYS {
+                batch.put(key, b"new");
+            }
+            batch.delete(b"y");
+            fixture.move_at(Point::Lock, &[b"m", b"y"]);
+            fixture.store.write_with(&batch, durability).expect("write");
+            KEYS[..5].iter().for_each(|key| fixture.check(key, Some(b"new"), what));
+            fixture.check(b"y", None, what);
+        });
+        // Of one partition, before and after.
+        each(|fixture, what| {
+            let mut batch = Batch::new();
+            batch.put(b"m", b"new").put(b"m", b"newer");
+            fixture.move_at(Point::Lock, &[b"m"]);
+            fixture.store.write_with(&batch, durability).expect("write");
+            fixture.check(b"m", Some(b"newer"), what);
+        });
+    }
+}
+
+#[test]
+fn a_range_whose_keys_move_before_it_has_the_locks_is_deleted_where_they_went() {
+    each(|fixture, what| {
+        fixture.move_at(Point::Lock, &[b"m"]);
+        fixture.store.delete_range(b"l", Some(b"o")).expect("delete");
+        fixture.check(b"m", None, what);
+        fixture.check(b"n", None, what);
+        fixture.check(b"x", Some(b"old"), what);
+    });
+}
+
+#[test]
+fn a_read_whose_key_moved_before_it_reads_finds_it_and_an_absent_one_stays_absent() {
+    each(|fixture, what| {
+        for _ in 0..2 {
+            fixture.move_at(Point::Read, &[b"m"]);
+            assert_eq!(fixture.store.get(b"m").expect("get").as_deref(), Some(&b"old"[..]), "{what}");
+            fixture.move_at(Point::Read, &[b"\0b"]);
+            let mut value = b"before".to_vec();
+            assert!(fixture.store.get_into(b"\0b", &mut value).expect("get") && value == b"old", "{what}");
+            fixture.move_at(Point::Read, &[b"absent"]);
+            assert!(!fixture.store.contains(b"absent").expect("get"), "{what}");
+        }
+    });
+}
+
+fn scanned(store: &Store, range: Range) -> Vec<Vec<u8>> {
+    let mut scan = store.scan(range).expect("scan");
+    let mut keys = Vec::new();
+    while let Some((key, _)) = scan.next().expect("next") {
+        keys.push(key.to_vec());
+    }
+    keys
+}
+
+fn all_keys() -> Vec<Vec<u8>> {
+    let mut keys: Vec<_> = KEYS.iter().map(|key| key.to_vec()).collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn a_scan_that_opens_while_units_move_sees_every_key_once() {
+    each(|fixture, what| {
+        for reverse in [false, true] {
+            fixture.move_at(Point::Open, &[b"m", b"a"]);
+            let mut keys = scanned(&fixture.store, Range { reverse, ..Range::all() });
+            keys.sort();
+            assert_eq!(keys, all_keys(), "{what}");
+            // Of one partition under range placement: no lock.
+            fixture.move_at(Point::Open, &[b"m"]);
+            assert_eq!(scanned(&fixture.store, Range::prefix(b"m")), [b"m".to_vec()], "{what}");
+        }
+    });
+}
+
+/// Copies in the next partition, and the topology that tells of them: what a move has done before its flip.
+fn half_a_move(store: &Store, key: &[u8], tell: bool) {
+    let (inner, mover) = (&store.inner, store.mover().expect("hard"));
+    let placement = store.placement();
+    let from = placement.owner(key);
+    let to = PartitionId((from.0 + 1) % 3);
+    let units = Arc::new(UnitSet::of(&placement, &[placement.unit_of(key)]).expect("a unit"));
+    if tell {
+        mover.journal().begin(units, from, to).expect("begin");
+        mover.replace(inner, mover.topology());
+    }
+    let stored = keyspace::encode(key);
+    inner.instances[to.index()].apply_aside(&[Op::Put { key: &stored, value: b"copy" }], &inner.poison).expect("copy");
+}
+
+#[test]
+fn copies_that_are_not_owned_yet_are_in_no_view_and_what_was_given_up_is_cleaned() {
+    each(|fixture, what| {
+        let store = fixture.store.clone();
+        step_in(Point::Open, move || half_a_move(&store, b"m", true));
+        let snapshot = fixture.store.snapshot().expect("snapshot");
+        let before = fixture.store.clone();
+        step_in(Point::Open, move || half_a_move(&before, b"x", true));
+        let mut scans = [
+            snapshot.scan(Range::all()).expect("scan"),
+            fixture.store.scan(Range::all()).expect("scan"),
+            fixture.store.scan(Range { reverse: true, ..Range::all() }).expect("scan"),
+        ];
+        for scan in &mut scans {
+            let mut keys = Vec::new();
+            while let Some((key, value)) = scan.next().expect("next") {
+                assert_eq!(value, b"old", "{what}");
+                keys.push(key.to_vec());
+            }
+            keys.sort();
+            assert_eq!(keys, all_keys(), "{what}");
+        }
+        let mut damage = Vec::new();
+        fixture.store.verify(&mut |found| damage.push(found)).expect("verify");
+        assert!(damage.is_empty(), "{what}: {damage:?}");
+        assert!(fixture.store.stats().expect("stats").keys_estimated, "{what}");
+        assert!(fixture.store.clean_leftovers(Pace::default()).expect("clean"));
+        KEYS.iter().for_each(|key| fixture.check(key, Some(b"old"), what));
+        assert_eq!(fixture.store.verify(&mut |found| panic!("{found:?}")).expect("verify"), 6, "{what}");
+        assert!(!fixture.store.stats().expect("stats").keys_estimated, "{what}");
+    });
+}
+
+#[test]
+fn verification_tells_of_keys_that_no_move_has_left_over() {
+    let fixture = fixture(direct, PlacementKind::Hash);
+    half_a_move(&fixture.store, b"m", false);
+    let mut damage = 0;
+    fixture.store.verify(&mut |_| damage += 1).expect("verify");
+    assert_eq!(damage, 1);
+}
+
+/// What is left over of a move that was given up is in the way of the next one to the same place, and goes first.
+#[test]
+fn a_move_to_where_one_was_given_up_begins_with_nothing_there() {
+    each(|fixture, what| {
+        half_a_move(&fixture.store, b"m", true);
+        fixture.store.delete_with(b"m", Durability::Os).expect("delete");
+        move_on(&fixture.store, &[b"m"]);
+        fixture.check(b"m", None, what);
+    });
+}
+
+#[test]
+fn writers_of_units_that_change_hands_wait_and_nobody_else_does() {
+    each(|fixture, what| {
+        let (store, mover) = (&fixture.store, fixture.store.mover().expect("hard"));
+        let placement = store.placement();
+        let units = Arc::new(UnitSet::of(&placement, &[placement.unit_of(b"m")]).expect("a unit"));
+        let lane = &store.inner.lanes[placement.owner(b"m").index()];
+        mover.handover.begin(&units);
+        let mut outgoing = Outgoing::new(Arc::clone(&units));
+        outgoing.close();
+        *lane.lock().0 = Some(outgoing);
+        // Another key of the same partition, but of another unit.
+        let is_neighbour = |key: &[u8]| placement.owner(key) == placement.owner(b"m") && !units.holds(key);
+        let other = (0..=u8::MAX).map(|byte| vec![b'1', byte]).find(|key| is_neighbour(key));
+        let through = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let actions: [Action; 5] = [
+                |store| store.put_with(b"m", b"new", Durability::Os),
+                |store| store.put_with(b"m", b"new", Durability::Sync),
+                |store| store.update(b"m", Durability::Os, |_| Update::Put(b"new".to_vec())),
+                |store| {
+                    let mut batch = Batch::new();
+                    batch.put(b"m", b"new").put(b"a", b"new").put(b"x", b"new");
+                    store.write_with(&batch, Durability::Sync)
+                },
+                |store| store.delete_range(b"m1", Some(b"m2")),
+            ];
+            for action in actions {
+                let through = &through;
+                scope.spawn(move || {
+                    action(store).expect("write");
+                    through.store(true, Ordering::SeqCst);
+                });
+            }
+            for durability in [Durability::Os, Durability::Sync] {
+                if let Some(other) = &other {
+                    store.put_with(other, b"1", durability).expect("put");
+                }
+                store.put_with(b"zz", b"1", durability).expect("put");
+            }
+            std::thread::sleep(Duration::from_millis(30));
+            assert!(!through.load(Ordering::SeqCst), "{what}: a write passed by the hand-over");
+            assert_eq!(store.get(b"m").expect("get").as_deref(), Some(&b"old"[..]), "{what}: reads go on");
+            *lane.lock().0 = None;
+            mover.handover.end();
+        });
+        fixture.check(b"m", Some(b"new"), what);
+    });
+}
