@@ -1,6 +1,8 @@
 //! Where a test steps in between what a thread decided and what it does: a move at that instant is what everything here must bear.
 //! Nothing outside of tests.
 
+use crate::migration::Step;
+
 /// A place between a decision and the deed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Point {
@@ -10,6 +12,10 @@ pub(crate) enum Point {
     Read,
     /// A placement was taken, and the cursors over its partitions not yet opened.
     Open,
+    /// The next step of a move was chosen, and not yet done.
+    Step(Step),
+    /// A move's leftovers are looked for, or deleted, next.
+    Clean,
 }
 
 #[cfg(not(test))]
@@ -17,7 +23,7 @@ pub(crate) enum Point {
 pub(crate) fn pass(_: Point) {}
 
 #[cfg(test)]
-pub(crate) use of_tests::{pass, step_in};
+pub(crate) use of_tests::{at_each, pass, step_in};
 
 #[cfg(test)]
 mod of_tests {
@@ -27,13 +33,26 @@ mod of_tests {
 
     type Step = (Point, Box<dyn FnOnce()>);
 
+    type Watcher = Box<dyn FnMut(Point)>;
+
     thread_local!(static NEXT: RefCell<Option<Step>> = const { RefCell::new(None) });
+    thread_local!(static EACH: RefCell<Option<Watcher>> = const { RefCell::new(None) });
 
     pub(crate) fn pass(point: Point) {
         let step = NEXT.with(|next| next.borrow_mut().take_if(|(at, _)| *at == point));
         if let Some((_, step)) = step {
             step();
         }
+        // What it does itself, it does not watch.
+        if let Some(mut watcher) = EACH.with(|each| each.borrow_mut().take()) {
+            watcher(point);
+            EACH.with(|each| drop(each.borrow_mut().replace(watcher)));
+        }
+    }
+
+    /// Do `watcher` whenever this thread comes to a point, until something else is said; returns what it was before.
+    pub(crate) fn at_each(watcher: Option<Watcher>) -> Option<Watcher> {
+        EACH.with(|each| std::mem::replace(&mut *each.borrow_mut(), watcher))
     }
 
     /// Do `step` when this thread next comes to `point`, once.

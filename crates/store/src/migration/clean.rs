@@ -12,9 +12,9 @@ use std::time::Duration;
 use biombo_engine::{Batch, Result};
 
 use super::{Mover, Pace};
-use crate::PartitionId;
 use crate::placement::{MoveId, UnitSet};
 use crate::store::Inner;
+use crate::{PartitionId, seam};
 
 /// Delete the keys of `units`, which `holder` does not own, and close the books on the move. False: a scan may be reading them.
 pub(super) fn clean(
@@ -34,6 +34,7 @@ pub(super) fn clean(
     let mut deletions = Batch::new();
     loop {
         inner.poison.check()?;
+        seam::pass(seam::Point::Clean);
         let is_over = find(inner, holder, units, &mut position, &mut deletions, pace)?;
         if !deletions.is_empty() {
             instance.apply_aside(&deletions.to_ops(), &inner.poison)?;

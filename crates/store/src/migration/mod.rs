@@ -21,6 +21,8 @@
 //! partitions may delete copies early. The forwarded deletion would have done so later.
 
 mod clean;
+#[cfg(test)]
+mod crash_tests;
 mod forward;
 mod machine;
 #[cfg(test)]
@@ -41,6 +43,8 @@ use crate::placement::{MoveId, PlacementJournal, UnitSet};
 use crate::store::Inner;
 use crate::topology::{Scans, Topology};
 use crate::{PartitionId, Store, UnitId};
+pub(crate) use machine::Step;
+
 use machine::End;
 use run::Carrier;
 

@@ -10,10 +10,10 @@ use biombo_engine::{Batch, Error, ErrorKind, Op, Result};
 
 use super::machine::{End, Machine, Outcome, Step};
 use super::{Mover, Outgoing, Pace};
-use crate::PartitionId;
 use crate::lane::{Instance, Lane};
 use crate::placement::{MoveId, UnitSet};
 use crate::store::Inner;
+use crate::{PartitionId, seam};
 
 /// Bytes of one write to an engine whose commits are dear.
 const COSTLY_BATCH_BYTES: usize = 1 << 20;
@@ -85,6 +85,7 @@ impl<'a> Carrier<'a> {
                 Err(end) => return end,
             };
             let is_copied = machine.is_copied();
+            seam::pass(seam::Point::Step(step));
             let outcome = match step {
                 // They cannot fail, and somebody may be waiting.
                 Step::Publish | Step::Detach => self.execute(step, is_copied),

@@ -1,0 +1,438 @@
+//! Crashes of a store whose units move all the time, on a simulated disk: over the engine `log`, over one that gets its writes later,
+//! and over one whose sync is apart. Users' writes, scans and snapshots come between the steps of the moves; each history is cut at
+//! every write and sync, with any subset of what was not synced lost or torn, and so are recovery and cleaning.
+//!
+//! What is looked at in each image: the keys are exactly those that were acknowledged, or those and all of the one write in flight; a
+//! scan, point reads and verification agree; after cleaning every key lies in exactly one partition, and nothing else does; and the
+//! store goes on, moves included. Histories with `Os` writes are held to that after a mere kill, and after a power cut to what was synced.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use biombo_base::io::Io;
+use biombo_base::io::sim::{Campaign, Crash, Fault, FaultKind, Random, SimIo};
+use biombo_engine::{Batch, Durability, EngineKind, ErrorKind, Registry, Result};
+use biombo_log::{LogEngineOptions, kind, open_with};
+
+use super::{Pace, Step};
+use crate::seam::{Point, at_each};
+use crate::{Options, PartitionId, PlacementKind, Range, Store, UnitId, Update, keyspace};
+
+#[path = "../../tests/common/mod.rs"]
+mod common;
+
+const PARTITIONS: u16 = 3;
+type State = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What a store of a history is made of.
+#[derive(Clone, Copy)]
+struct Shape {
+    engine: &'static str,
+    sync_apart: bool,
+    placement: PlacementKind,
+    /// Whether some writes are at `Os`.
+    mixed: bool,
+}
+
+fn open(io: &SimIo, shape: Shape) -> Result<Store> {
+    let sim = io.clone();
+    let io: Arc<dyn Io> = Arc::new(io.clone());
+    let mut registry: Registry = common::registry(Arc::clone(&io), shape.sync_apart);
+    registry.add(EngineKind {
+        open: Arc::new(move |options| {
+            let mut own = LogEngineOptions::default();
+            (own.log.segment_bytes, own.log.first_segment_bytes) = (8 << 10, 8 << 10);
+            (own.log.recycle_segments_max, own.log.unsynced_segments_max) = (1, 1);
+            Ok(open_with(Arc::new(sim.clone()), options, &own, false)?)
+        }),
+        repair: None,
+        ..kind()
+    });
+    let options = Options::new().journal_segment_bytes(16 << 10).io(io);
+    let is_new = !options.io.as_ref().is_some_and(|io| io.exists(Path::new("db/MANIFEST")).unwrap_or(false));
+    let options = if is_new {
+        let sample = ["", "\0m", "g", "n"].map(|key| key.as_bytes().to_vec()).to_vec();
+        let options = options.engine(shape.engine).partitions(PARTITIONS.into());
+        options.placement(shape.placement).range_sample(sample)
+    } else {
+        options
+    };
+    options.open("db", &registry)
+}
+
+fn contents(store: &Store) -> State {
+    let mut scan = store.scan(Range::all()).expect("scan");
+    let mut state = State::new();
+    while let Some((key, value)) = scan.next().expect("next") {
+        assert!(state.insert(key.to_vec(), value.to_vec()).is_none(), "{} twice", key.escape_ascii());
+    }
+    state
+}
+
+fn all_keys() -> impl Iterator<Item = Vec<u8>> {
+    (b'a'..=b't').map(|byte| if byte % 4 == 0 { vec![0, byte] } else { vec![byte] })
+}
+
+/// A history under way: what was acknowledged when.
+struct History {
+    io: SimIo,
+    random: Random,
+    shape: Shape,
+    /// States with the number of events after which they were acknowledged, and whether all in them is durable then.
+    states: Vec<(usize, State, bool)>,
+    /// The state after a write that was not acknowledged.
+    trying: Option<State>,
+    /// What the store was doing from which event on.
+    doing: Vec<(usize, String)>,
+    writes: u32,
+}
+
+impl History {
+    fn last(&self) -> &State {
+        &self.states.last().expect("the first").1
+    }
+
+    fn acknowledged(&mut self, state: State, durable: bool) {
+        self.trying = None;
+        self.states.push((self.io.event_count(), state, durable));
+    }
+
+    fn doing(&mut self, what: String) {
+        self.doing.push((self.io.event_count(), what));
+    }
+
+    fn doing_at(&self, cut: usize) -> &str {
+        let at = self.doing.partition_point(|(from, _)| *from <= cut);
+        at.checked_sub(1).map_or("create", |at| &self.doing[at].1)
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        all_keys().nth(self.random.below(20) as usize).expect("twenty")
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        self.writes += 1;
+        let mut value = vec![b'.'; self.random.below(400) as usize];
+        value.extend_from_slice(self.writes.to_string().as_bytes());
+        value
+    }
+
+    /// One write, or a look.
+    fn act(&mut self, store: &Store) -> Result<()> {
+        let mut state = self.last().clone();
+        let durability = if self.shape.mixed && self.random.below(2) == 0 { Durability::Os } else { Durability::Sync };
+        let key = self.key();
+        match self.random.below(10) {
+            0..3 => {
+                let value = self.value();
+                self.trying = Some(with(&state, [(&key, &value)]));
+                store.put_with(&key, &value, durability)?;
+                state.insert(key, value);
+            }
+            3 => {
+                self.trying = Some(without(&state, |other| *other == key));
+                store.delete_with(&key, durability)?;
+                state.remove(&key);
+            }
+            4 => {
+                let value = self.value();
+                self.trying = Some(with(&state, [(&key, &value)]));
+                store.update(&key, durability, |old| {
+                    assert_eq!(old, state.get(&key).map(Vec::as_slice), "an update reads what was written");
+                    Update::Put(value.clone())
+                })?;
+                state.insert(key, value);
+            }
+            5 => {
+                let end = self.key();
+                let (from, to) = if key < end { (key, end) } else { (end, key) };
+                let mut batch = Batch::new();
+                batch.delete_range(&from, Some(&to));
+                self.trying = Some(without(&state, |key| from <= *key && *key < to));
+                store.write_with(&batch, durability)?;
+                state.retain(|key, _| !(from <= *key && *key < to));
+            }
+            6..9 => {
+                let mut batch = Batch::new();
+                for _ in 0..2 + self.random.below(5) {
+                    let (key, value) = (self.key(), self.value());
+                    batch.put(&key, &value);
+                    state.insert(key, value);
+                }
+                self.trying = Some(state.clone());
+                store.write_with(&batch, durability)?;
+            }
+            _ => {
+                assert_eq!(contents(store), state, "a scan while units move");
+                let snapshot = store.snapshot()?;
+                for key in all_keys() {
+                    let expected = state.get(&key).map(Vec::as_slice);
+                    assert_eq!(snapshot.get(&key)?.as_deref(), expected, "{} in a snapshot", key.escape_ascii());
+                    assert_eq!(store.get(&key)?.as_deref(), expected, "{} while units move", key.escape_ascii());
+                }
+                return Ok(());
+            }
+        }
+        self.acknowledged(state, durability == Durability::Sync);
+        Ok(())
+    }
+}
+
+fn with<'a>(state: &State, puts: impl IntoIterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>) -> State {
+    let mut state = state.clone();
+    state.extend(puts.into_iter().map(|(key, value)| (key.clone(), value.clone())));
+    state
+}
+
+fn without(state: &State, gone: impl Fn(&Vec<u8>) -> bool) -> State {
+    state.iter().filter(|(key, _)| !gone(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// Units of some keys that one partition owns, another partition, and a pace that makes many small steps.
+fn random_move(store: &Store, random: &mut Random) -> (Vec<UnitId>, PartitionId, Pace) {
+    let placement = store.placement();
+    let from = PartitionId(random.below(PARTITIONS.into()) as u16);
+    let to = PartitionId((from.0 + 1 + random.below(u64::from(PARTITIONS) - 1) as u16) % PARTITIONS);
+    let mut units: Vec<_> = all_keys().map(|key| placement.unit_of(&key)).collect();
+    units.retain(|unit| placement.owner_of(*unit) == Some(from) && random.below(3) > 0);
+    let chunk_keys = 1 + random.below(8) as usize;
+    (units, to, Pace { bytes_per_second: None, chunk_bytes: 1 + random.below(900) as usize, chunk_keys })
+}
+
+/// Moves one after the other, with writes and looks between their steps.
+fn work(history: History, store: &Store, moves: u32) -> (History, Result<()>) {
+    let history = Rc::new(RefCell::new(history));
+    let failed: Rc<RefCell<Option<biombo_engine::Error>>> = Rc::default();
+    let (watched, worker, failure) = (Rc::clone(&history), store.clone(), Rc::clone(&failed));
+    let mut is_closed = false;
+    at_each(Some(Box::new(move |point| {
+        let mut history = watched.borrow_mut();
+        let what = match point {
+            Point::Step(step) => format!("{step:?}"),
+            Point::Clean => "Clean".to_owned(),
+            _ => return,
+        };
+        match point {
+            Point::Step(Step::Publish | Step::Detach) => is_closed = true,
+            Point::Step(Step::Begin | Step::Attach) | Point::Clean => is_closed = false,
+            _ => {}
+        }
+        // While the units change hands their writers wait, and this thread is the one they wait for.
+        if !is_closed && failure.borrow().is_none() && history.random.below(3) > 0 {
+            history.doing(format!("a write before {what}"));
+            *failure.borrow_mut() = history.act(&worker).err();
+        }
+        is_closed |= point == Point::Step(Step::Close);
+        history.doing(what);
+    })));
+    let mut outcome = Ok(());
+    for _ in 0..moves {
+        let (units, to, pace) = random_move(store, &mut history.borrow_mut().random);
+        let moved = if units.is_empty() { Ok(()) } else { store.move_units(&units, to, pace).map(drop) };
+        let acted = match failed.borrow_mut().take() {
+            Some(error) => Err(error),
+            None => history.borrow_mut().act(store),
+        };
+        outcome = moved.and(acted);
+        if outcome.is_err() {
+            break;
+        }
+    }
+    at_each(None);
+    let history = Rc::into_inner(history).expect("the watcher is gone").into_inner();
+    (history, outcome)
+}
+
+fn begin(io: &SimIo, seed: u64, shape: Shape) -> Result<(History, Store)> {
+    let store = open(io, shape)?;
+    let mut history = History {
+        io: io.clone(),
+        random: Random(seed ^ 0x6d6f_7665),
+        shape,
+        states: vec![(0, State::new(), true)],
+        trying: None,
+        doing: Vec::new(),
+        writes: 0,
+    };
+    history.acknowledged(State::new(), true);
+    history.doing("a write".to_owned());
+    let mut batch = Batch::new();
+    let mut state = State::new();
+    for key in all_keys().step_by(2) {
+        let value = history.value();
+        batch.put(&key, &value);
+        state.insert(key, value);
+    }
+    store.write_with(&batch, Durability::Sync)?;
+    history.acknowledged(state, true);
+    Ok((history, store))
+}
+
+/// Whether `found` is what a crash after `cut` events may leave.
+fn is_allowed(history: &History, cut: usize, killed: bool, found: &State) -> bool {
+    let last = history.states.partition_point(|(at, ..)| *at <= cut).saturating_sub(1);
+    let end = (last + 1).min(history.states.len() - 1);
+    if killed || !history.shape.mixed {
+        return history.states[last..=end].iter().any(|(_, state, _)| state == found);
+    }
+    // Each key as it was at one of the writes since the last one to it that was synced. (Partitions lose their tails for themselves.)
+    all_keys().all(|key| {
+        let value = |at: usize| history.states[at].1.get(&key);
+        let durable = (1..=last).rev().find(|at| history.states[*at].2 && value(*at) != value(at - 1)).unwrap_or(0);
+        (durable..=end).any(|at| value(at) == found.get(&key))
+    })
+}
+
+fn check(image: &SimIo, history: &History, cut: usize, killed: bool, random: &mut Random, what: &str) {
+    let shape = history.shape;
+    let store = open(image, shape).unwrap_or_else(|e| panic!("{what}: does not open: {e}"));
+    let found = contents(&store);
+    assert!(is_allowed(history, cut, killed, &found), "{what}: found {found:?}");
+    store.verify(&mut |damage| panic!("{what}: {damage:?}")).expect("verify");
+    let clean = |store: &Store| {
+        assert!(store.clean_leftovers(Pace::default()).expect("clean"), "{what}");
+        let keys = store.verify(&mut |damage| panic!("{what}: {damage:?}")).expect("verify");
+        assert_eq!(keys, contents(store).len() as u64, "{what}: keys in all partitions");
+        for key in all_keys() {
+            let stored = keyspace::encode(&key);
+            let instances = store.inner.instances.iter();
+            let places = instances.filter(|instance| instance.get(&stored).expect("get").is_some()).count();
+            assert_eq!(places, usize::from(store.contains(&key).expect("get")), "{what}: {}", key.escape_ascii());
+        }
+    };
+    if random.below(4) > 0 {
+        clean(&store);
+        assert_eq!(contents(&store), found, "{what}: after cleaning");
+    }
+    if random.below(3) > 0 {
+        return;
+    }
+    let again = History {
+        io: image.clone(),
+        random: Random(random.next()),
+        shape,
+        states: vec![(0, found, true)],
+        trying: None,
+        doing: Vec::new(),
+        writes: 1000,
+    };
+    let (again, outcome) = work(again, &store, 2);
+    outcome.unwrap_or_else(|e| panic!("{what}: does not go on: {e}"));
+    drop(store);
+    let store = open(image, shape).unwrap_or_else(|e| panic!("{what}: does not open again: {e}"));
+    assert_eq!(&contents(&store), again.last(), "{what}: after more moves");
+    clean(&store);
+}
+
+fn run(campaign: &Campaign, seed: u64) {
+    let engines = [("log", true), ("simulated", true), ("simulated", false)];
+    let (engine, sync_apart) = engines[(seed % 3) as usize];
+    let placement = if seed / 3 % 3 == 2 { PlacementKind::Range } else { PlacementKind::Hash };
+    let shape = Shape { engine, sync_apart, placement, mixed: seed / 9 % 2 == 1 };
+    let io = SimIo::new(seed);
+    let (history, store) = begin(&io, seed, shape).expect("no fault");
+    let (history, outcome) = work(history, &store, 3);
+    outcome.expect("no fault");
+    drop(store);
+    let mut random = Random(seed);
+    let mut points = io.crash_points();
+    let mut seen = HashSet::new();
+    loop {
+        let cut = points.cut();
+        let [a, b] = [(); 2].map(|()| Crash::Random(random.next()));
+        for crash in [Crash::Kill, Crash::Nothing, Crash::Everything, a, b] {
+            let image = points.image(crash);
+            campaign.count(points.label(), &image);
+            campaign.count_step(&format!("step {}", history.doing_at(cut)));
+            let killed = crash == Crash::Kill;
+            let acknowledged = history.states.partition_point(|(at, ..)| *at <= cut);
+            if !seen.insert((image.image_hash(), acknowledged, killed)) {
+                continue;
+            }
+            let what = format!(
+                "seed {seed} ({engine}, {placement}), cut {cut} ({} in {}), {crash:?}",
+                points.label(),
+                history.doing_at(cut)
+            );
+            if random.below(8) == 0 {
+                let image = points.image(crash);
+                let store = open(&image, shape).unwrap_or_else(|e| panic!("{what}: does not open: {e}"));
+                store.clean_leftovers(Pace { chunk_keys: 2, ..Pace::default() }).expect("clean");
+                drop(store);
+                let second = random.below(image.event_count() as u64 + 1) as usize;
+                let crash = [Crash::Kill, Crash::Nothing, Crash::Random(random.next())][random.below(3) as usize];
+                let image = image.crash(second, crash);
+                campaign.count("recovery", &image);
+                let killed = killed && crash == Crash::Kill;
+                check(&image, &history, cut, killed, &mut random, &format!("{what}, again at {second}, {crash:?}"));
+            }
+            check(&image, &history, cut, killed, &mut random, &what);
+        }
+        if !points.advance() || (campaign.is_over() && seen.len() > 20_000) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn whatever_a_crash_cuts_while_units_move_every_acknowledged_write_is_there_once() {
+    let campaign = Campaign::from_env("store, moving units");
+    loop {
+        campaign.run_on_all_processors(|seed| run(&campaign, seed));
+        let labels = campaign.labels();
+        let steps =
+            ["Begin", "Load", "Forward", "Sync", "Flip", "Clean", "a write before Load", "a write before Close"];
+        let missing: Vec<_> = steps.iter().filter(|step| !labels.contains_key(&format!("step {step}"))).collect();
+        if campaign.distinct_images() >= 20_000 && missing.is_empty() && labels.contains_key("recovery") {
+            campaign.report();
+            return;
+        }
+        assert!(campaign.extend(Duration::from_secs(5)) < Duration::from_secs(120), "too few: {campaign}, {missing:?}");
+    }
+}
+
+/// Every operation of the disk fails once while units move, each way: what was acknowledged stays where it is found.
+#[test]
+fn no_failing_operation_of_the_disk_loses_what_was_acknowledged_while_units_move() {
+    let mut struck = 0;
+    for (engine, sync_apart) in [("log", true), ("simulated", false)] {
+        let shape = Shape { engine, sync_apart, placement: PlacementKind::Hash, mixed: false };
+        let io = SimIo::new(7);
+        let (history, store) = begin(&io, 7, shape).expect("no fault");
+        let first = io.event_count();
+        let (_, outcome) = work(history, &store, 2);
+        outcome.expect("no fault");
+        drop(store);
+        for number in first..io.event_count() {
+            let kind = [FaultKind::Eio, FaultKind::Enospc, FaultKind::Short(300)][number % 3];
+            let io = SimIo::new(7);
+            let (history, store) = begin(&io, 7, shape).expect("no fault");
+            io.inject(Fault::at(number, kind));
+            let (history, outcome) = work(history, &store, 2);
+            io.clear_faults();
+            if let Err(error) = outcome {
+                struck += 1;
+                let kinds = [ErrorKind::Io, ErrorKind::Full, ErrorKind::Poisoned, ErrorKind::Busy];
+                assert!(kinds.contains(&error.kind()), "event {number}, {kind:?}: {error}");
+            }
+            drop(store);
+            for crash in [Crash::Kill, Crash::Nothing] {
+                let image = io.crash(io.event_count(), crash);
+                let what = format!("{engine}, event {number} fails ({kind:?}), then {crash:?}");
+                let store = open(&image, shape).unwrap_or_else(|e| panic!("{what}: does not open: {e}"));
+                let found = contents(&store);
+                // The write that failed may be there, whole.
+                let is_right = found == *history.last() || Some(&found) == history.trying.as_ref();
+                assert!(is_right, "{what}: found {found:?}, not {:?}", history.last());
+                store.clean_leftovers(Pace::default()).expect("clean");
+                assert_eq!(contents(&store), found, "{what}: after cleaning");
+                store.verify(&mut |damage| panic!("{what}: {damage:?}")).expect("verify");
+            }
+        }
+    }
+    assert!(struck > 50, "{struck} faults reached the caller");
+}
