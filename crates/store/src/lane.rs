@@ -164,15 +164,11 @@ impl Instance {
 
     /// Apply stored operations that are no part of the lane's history: keys that this partition does not own, as a move brings or
     /// clears them. At `Os` where the engine keeps a prefix of such writes whole through a power cut; otherwise synced. They pass by
-    /// what waits for the engine: none of that is about their keys.
+    /// what waits for the engine: none of that is about their keys. Nobody's sync need cover them but the mover's own.
     pub(crate) fn apply_aside(&self, ops: &[Op<'_>], poison: &Poison) -> Result<()> {
         let keeps_prefix = self.engine.capabilities().survives_power_cut.is_none_or(|level| level <= Durability::Os);
         let level = if keeps_prefix { Durability::Os } else { Durability::Sync };
-        poison.watch(self.raw().apply(ops, level))?;
-        if level < Durability::Sync {
-            self.note_unsynced();
-        }
-        Ok(())
+        poison.watch(self.raw().apply(ops, level))
     }
 
     /// The engine itself, past what waits for it.

@@ -23,7 +23,7 @@ use crate::seam::{Point, at_each};
 use crate::{Options, PartitionId, PlacementKind, Range, Store, UnitId, Update, keyspace};
 
 #[path = "../../tests/common/mod.rs"]
-mod common;
+pub(super) mod common;
 
 const PARTITIONS: u16 = 3;
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -210,12 +210,12 @@ fn work(history: History, store: &Store, moves: u32) -> (History, Result<()>) {
     let (watched, worker, failure) = (Rc::clone(&history), store.clone(), Rc::clone(&failed));
     let mut is_closed = false;
     at_each(Some(Box::new(move |point| {
-        let mut history = watched.borrow_mut();
         let what = match point {
             Point::Step(step) => format!("{step:?}"),
             Point::Clean => "Clean".to_owned(),
             _ => return,
         };
+        let mut history = watched.borrow_mut();
         match point {
             Point::Step(Step::Publish | Step::Detach) => is_closed = true,
             Point::Step(Step::Begin | Step::Attach) | Point::Clean => is_closed = false,

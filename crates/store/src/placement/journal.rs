@@ -235,3 +235,151 @@ impl PlacementJournal {
         self.journal.trim(first)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UnitId;
+    use biombo_base::io::sim::{Crash, SimIo};
+    use proptest::prelude::*;
+
+    const PARTITIONS: u32 = 3;
+
+    fn open(io: &SimIo, new: Option<Placement>) -> Result<PlacementJournal> {
+        let options = JournalOptions { segment_bytes: 16 << 10, ..JournalOptions::default() };
+        PlacementJournal::open(Arc::new(io.clone()), Path::new("placement"), options, PARTITIONS, new)
+    }
+
+    fn range() -> Placement {
+        Placement::range(PARTITIONS, ["", "g", "p"].map(|key| key.as_bytes().to_vec()).to_vec())
+    }
+
+    fn units(placement: &Placement, numbers: &[u32]) -> Arc<UnitSet> {
+        let numbers: Vec<_> = numbers.iter().copied().map(UnitId).collect();
+        Arc::new(UnitSet::of(placement, &numbers).expect("units"))
+    }
+
+    /// What it says, to be compared.
+    fn said(journal: &PlacementJournal) -> (Placement, Vec<(MoveId, Leftover)>) {
+        (journal.placement().clone(), journal.leftovers().map(|(id, leftover)| (id, leftover.clone())).collect())
+    }
+
+    #[test]
+    fn what_is_reopened_says_the_same_after_each_record() {
+        for new in [Placement::hash(PARTITIONS), range()] {
+            let io = SimIo::new(1);
+            let mut journal = open(&io, Some(new.clone())).expect("create");
+            let (from, to) = (PartitionId(1), PartitionId(2));
+            let mut check = |journal: PlacementJournal| {
+                let before = said(&journal);
+                drop(journal);
+                let journal = open(&io, None).expect("open");
+                assert_eq!(said(&journal), before);
+                journal
+            };
+            let given_up = journal.begin(units(&new, &[1]), from, to).expect("begin");
+            journal = check(journal);
+            let moved = journal.begin(units(&new, &[1]), from, to).expect("begin");
+            assert!(moved > given_up);
+            journal.flip(moved).expect("flip");
+            journal = check(journal);
+            assert_eq!(journal.placement().owner_of(UnitId(1)), Some(to));
+            let holders: Vec<_> = journal.leftovers().map(|(_, leftover)| leftover.holder()).collect();
+            assert_eq!(holders, [to, from], "the one given up left copies, the other what it moved");
+            assert_eq!(journal.flip(moved).expect_err("twice").kind(), ErrorKind::Invalid);
+            journal.clean(given_up).expect("clean");
+            journal.clean(moved).expect("clean");
+            journal = check(journal);
+            assert_eq!(journal.leftovers().count(), 0);
+        }
+    }
+
+    /// Moves of all slots back and forth outgrow the journal's bound some times; what is left over stays known, through any cut.
+    #[test]
+    fn a_journal_that_begins_anew_keeps_what_is_left_over_and_stays_short() {
+        let io = SimIo::new(2);
+        let all: Vec<u32> = (0..crate::SLOTS as u32).collect();
+        let placement = Placement::hash(1);
+        let mut journal = open(&io, Some(placement.clone())).expect("create");
+        let left = journal.begin(units(&placement, &[7]), PartitionId(0), PartitionId(2)).expect("begin");
+        let mut states = vec![(io.event_count(), said(&journal))];
+        for round in 0..40u16 {
+            let (from, to) = (PartitionId(round % 2), PartitionId((round + 1) % 2));
+            let id = journal.begin(units(&placement, &all), from, to).expect("begin");
+            states.push((io.event_count(), said(&journal)));
+            journal.flip(id).expect("flip");
+            states.push((io.event_count(), said(&journal)));
+            journal.clean(id).expect("clean");
+            states.push((io.event_count(), said(&journal)));
+        }
+        let bytes: u64 = io.files().iter().map(|(_, bytes)| bytes).sum();
+        assert!(bytes < 200 << 10, "{bytes} bytes of 330 KiB that were appended");
+        assert!(journal.leftovers().any(|(id, _)| id == left));
+        drop(journal);
+        let mut points = io.crash_points();
+        loop {
+            let acknowledged = states.partition_point(|(at, _)| *at <= points.cut());
+            for crash in [Crash::Kill, Crash::Nothing, Crash::Random(points.cut() as u64)] {
+                let what = format!("cut {} ({}), {crash:?}", points.cut(), points.label());
+                let found = match open(&points.image(crash), None) {
+                    Ok(journal) => said(&journal),
+                    // Before the first placement is durable there is none.
+                    Err(error) => {
+                        assert_eq!(acknowledged, 0, "{what}: {error}");
+                        continue;
+                    }
+                };
+                let mut allowed = states[acknowledged.saturating_sub(1)..].iter().take(2);
+                let is_right = allowed.any(|(_, state)| *state == found) || acknowledged == 0;
+                assert!(is_right, "{what}: {:?}", found.1);
+            }
+            if !points.advance() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn records_that_contradict_what_came_before_are_refused() {
+        let new = Placement::hash(PARTITIONS);
+        let id = MoveId(5);
+        let begin = |from, to| {
+            let leftover = Leftover { units: units(&new, &[0]), from, to, flipped: false };
+            leftover.encode(id)
+        };
+        let whole = begin(PartitionId(0), PartitionId(1));
+        let moved = new.moved(&units(&new, &[0]), PartitionId(1)).expect("units");
+        let flip = encode_flip(id, &moved);
+        let replay = |records: &[&[u8]]| {
+            let mut replayed = Replayed::default();
+            records.iter().try_for_each(|record| replayed.take(record, PARTITIONS)).map(|()| replayed)
+        };
+        let first = new.encode();
+        assert_eq!(replay(&[&first, &whole, &flip]).expect("in order").placement, Some(moved.clone()));
+        replay(&[&flip, &first]).expect("history of which the beginning was dropped");
+        for wrong in [
+            &[&first[..], &flip][..],
+            &[&first, &whole, &flip, &flip],
+            &[&first, &whole, &encode_flip(id, &new)],
+            &[&first, &encode_clean(id)],
+            &[&first, &begin(PartitionId(0), PartitionId(3))],
+            &[&first, &[9, 0, 0]],
+        ] {
+            replay(wrong).expect_err("wrong");
+        }
+        for cut in 0..whole.len() {
+            assert!(replay(&[&first, &whole[..cut]]).is_err(), "cut at {cut}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_records_never_panic(records in proptest::collection::vec(proptest::collection::vec(0u8..5, 0..40), 0..6)) {
+            let mut replayed = Replayed::default();
+            let _ = replayed.take(&range().encode(), PARTITIONS);
+            for record in records {
+                let _ = replayed.take(&record, PARTITIONS);
+            }
+        }
+    }
+}
