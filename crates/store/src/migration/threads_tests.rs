@@ -2,7 +2,7 @@
 //! scan and snapshot; and a hand-over that is broken on purpose is caught.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use biombo_base::io::RealIo;
@@ -17,8 +17,9 @@ use crate::{Options, PartitionId, PlacementKind, Range, Store};
 
 const PARTITIONS: u16 = 3;
 const CLIENTS: u64 = 4;
-/// How long each test runs, for each engine.
+/// How long each test runs, for each engine, and longer until so many units have moved.
 const TIME: Duration = Duration::from_millis(700);
+const MOVED_MIN: usize = 10;
 
 struct Fixture {
     store: Store,
@@ -41,10 +42,9 @@ fn key(number: u64) -> Vec<u8> {
     if number.is_multiple_of(2) { format!("key{number}").into_bytes() } else { vec![0, number as u8] }
 }
 
-/// Move the units of random keys to random partitions until `is_over`; returns how many units went.
-fn keep_moving(store: &Store, keys: u64, is_over: &AtomicBool) -> usize {
+/// Move the units of random keys to random partitions until `is_over`, counting them.
+fn keep_moving(store: &Store, keys: u64, is_over: &AtomicBool, moved: &AtomicUsize) {
     let mut random = Random(99);
-    let mut moved = 0;
     while !is_over.load(Ordering::SeqCst) {
         let placement = store.placement();
         let mut units: Vec<_> = (0..keys).map(|number| placement.unit_of(&key(number))).collect();
@@ -52,23 +52,42 @@ fn keep_moving(store: &Store, keys: u64, is_over: &AtomicBool) -> usize {
         let to = PartitionId(random.below(PARTITIONS.into()) as u16);
         let pace = Pace { chunk_keys: 1 + random.below(4) as usize, ..Pace::default() };
         if !units.is_empty() {
-            moved += store.move_units(&units, to, pace).expect("move").units;
+            moved.fetch_add(store.move_units(&units, to, pace).expect("move").units, Ordering::SeqCst);
         }
     }
-    moved
+}
+
+/// Whether a test has seen enough.
+fn is_enough(begun: Instant, moved: &AtomicUsize) -> bool {
+    let (elapsed, moved) = (begun.elapsed(), moved.load(Ordering::SeqCst));
+    assert!(elapsed < Duration::from_secs(60), "only {moved} units moved");
+    elapsed > TIME && moved >= MOVED_MIN
 }
 
 const KEYS: u64 = 4;
 
+/// Ends the threads of a test that fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// A client's operations on each key.
-fn client(store: &Store, seed: u64, clock: &AtomicU64, until: Instant) -> Vec<Vec<Operation>> {
+fn client(store: &Store, seed: u64, clock: &AtomicU64, is_over: &AtomicBool) -> Vec<Vec<Operation>> {
     let mut random = Random(seed);
     let mut history = vec![Vec::new(); KEYS as usize];
     let (mut written, mut known) = (0, vec![None; KEYS as usize]);
-    while Instant::now() < until {
+    while !is_over.load(Ordering::SeqCst) {
         let number = random.below(KEYS);
         let (key, at) = (key(number), number as usize);
         written += 1;
+        if written % 4 == 0 {
+            // So that a history is not longer than it takes to check it.
+            std::thread::sleep(Duration::from_micros(50));
+        }
         let new: Value = Some(seed << 32 | written);
         let bytes = |value: Value| value.map(|value| value.to_le_bytes().to_vec());
         let durability = if random.below(16) == 0 { Durability::Sync } else { Durability::Os };
@@ -116,10 +135,10 @@ fn client(store: &Store, seed: u64, clock: &AtomicU64, until: Instant) -> Vec<Ve
 fn histories(engine: &str, placement: PlacementKind, broken: bool) -> Result<(), String> {
     let fixture = fixture(engine, placement);
     let store = &fixture.store;
-    let (clock, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let until = Instant::now() + TIME;
-    let (moved, histories) = std::thread::scope(|scope| {
-        let mover = scope.spawn(|| {
+    let (clock, is_over, moved) = (AtomicU64::new(0), AtomicBool::new(false), AtomicUsize::new(0));
+    let begun = Instant::now();
+    let histories: Vec<_> = std::thread::scope(|scope| {
+        scope.spawn(|| {
             let breaking = store.clone();
             at_each(broken.then(|| {
                 let watcher: Box<dyn FnMut(Point)> = Box::new(move |point| {
@@ -131,16 +150,18 @@ fn histories(engine: &str, placement: PlacementKind, broken: bool) -> Result<(),
                 });
                 watcher
             }));
-            keep_moving(store, KEYS, &is_over)
+            keep_moving(store, KEYS, &is_over, &moved);
         });
-        let clock = &clock;
+        let (clock, is_over) = (&clock, &is_over);
         let clients: Vec<_> =
-            (1..=CLIENTS).map(|seed| scope.spawn(move || client(store, seed, clock, until))).collect();
-        let histories: Vec<_> = clients.into_iter().map(|client| client.join().expect("a client")).collect();
+            (1..=CLIENTS).map(|seed| scope.spawn(move || client(store, seed, clock, is_over))).collect();
+        let _over = Over(is_over);
+        while !is_enough(begun, &moved) && clients.iter().all(|client| !client.is_finished()) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         is_over.store(true, Ordering::SeqCst);
-        (mover.join().expect("the mover"), histories)
+        clients.into_iter().map(|client| client.join().expect("a client")).collect()
     });
-    assert!(moved > 10, "{engine}: {moved} units moved");
     for number in 0..KEYS as usize {
         let threads: Vec<_> = histories.iter().map(|history| history[number].clone()).collect();
         check(&threads).map_err(|why| format!("{engine}, {placement}, key {number}: {why}"))?;
@@ -174,10 +195,11 @@ fn scans_and_snapshots_see_whole_batches_and_each_key_once_while_units_move() {
         for number in 0..ACCOUNTS {
             store.put_with(&key(number), &100u64.to_le_bytes(), Durability::Os).expect("put");
         }
-        let is_over = &AtomicBool::new(false);
-        let until = Instant::now() + TIME;
+        let (is_over, moved) = (&AtomicBool::new(false), &AtomicUsize::new(0));
+        let begun = Instant::now();
         std::thread::scope(|scope| {
-            let mover = scope.spawn(|| keep_moving(store, ACCOUNTS, is_over));
+            let _over = Over(is_over);
+            scope.spawn(|| keep_moving(store, ACCOUNTS, is_over, moved));
             scope.spawn(|| {
                 let mut random = Random(5);
                 while !is_over.load(Ordering::SeqCst) {
@@ -197,7 +219,7 @@ fn scans_and_snapshots_see_whole_batches_and_each_key_once_while_units_move() {
                 }
             });
             let mut looked = 0;
-            while Instant::now() < until || looked < 20 {
+            while !is_enough(begun, moved) || looked < 20 {
                 let scan = match looked % 3 {
                     0 => store.scan(Range::all()),
                     1 => store.scan(Range { reverse: true, ..Range::all() }),
@@ -208,16 +230,10 @@ fn scans_and_snapshots_see_whole_batches_and_each_key_once_while_units_move() {
                     coins += u64::from_le_bytes(value.try_into().expect("eight bytes"));
                     keys += 1;
                 }
-                if (keys, coins) != (ACCOUNTS, 100 * ACCOUNTS) {
-                    is_over.store(true, Ordering::SeqCst);
-                    panic!("{engine}, {placement}: {keys} keys with {coins} coins");
-                }
+                assert_eq!((keys, coins), (ACCOUNTS, 100 * ACCOUNTS), "{engine}, {placement}");
                 looked += 1;
             }
-            is_over.store(true, Ordering::SeqCst);
-            assert!(mover.join().expect("the mover") > 10, "{engine}");
         });
         store.verify(&mut |damage| panic!("{damage:?}")).expect("verify");
-        let _ = fixture;
     }
 }

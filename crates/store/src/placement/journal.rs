@@ -270,7 +270,7 @@ mod tests {
             let io = SimIo::new(1);
             let mut journal = open(&io, Some(new.clone())).expect("create");
             let (from, to) = (PartitionId(1), PartitionId(2));
-            let mut check = |journal: PlacementJournal| {
+            let check = |journal: PlacementJournal| {
                 let before = said(&journal);
                 drop(journal);
                 let journal = open(&io, None).expect("open");
@@ -357,15 +357,18 @@ mod tests {
         let first = new.encode();
         assert_eq!(replay(&[&first, &whole, &flip]).expect("in order").placement, Some(moved.clone()));
         replay(&[&flip, &first]).expect("history of which the beginning was dropped");
-        for wrong in [
-            &[&first[..], &flip][..],
+        let (back, clean) = (encode_flip(id, &new), encode_clean(id));
+        let nowhere = begin(PartitionId(0), PartitionId(3));
+        let wrong: [&[&[u8]]; 6] = [
+            &[&first, &flip],
             &[&first, &whole, &flip, &flip],
-            &[&first, &whole, &encode_flip(id, &new)],
-            &[&first, &encode_clean(id)],
-            &[&first, &begin(PartitionId(0), PartitionId(3))],
+            &[&first, &whole, &back],
+            &[&first, &clean],
+            &[&first, &nowhere],
             &[&first, &[9, 0, 0]],
-        ] {
-            replay(wrong).expect_err("wrong");
+        ];
+        for records in wrong {
+            replay(records).expect_err("wrong");
         }
         for cut in 0..whole.len() {
             assert!(replay(&[&first, &whole[..cut]]).is_err(), "cut at {cut}");
