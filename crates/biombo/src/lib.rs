@@ -34,8 +34,8 @@ pub use biombo_engine::{
     Loss, Op, OpenOptions, Registry, Repaired, Result, Segments, Stats, Value, memory,
 };
 pub use biombo_store::{
-    Epoch, Options, PARTITIONS_MAX, PartitionId, Partitioning, Placement, PlacementKind, Range, SLOTS, Scan, Snapshot,
-    Store, StoreEngine, StoreStats, Update,
+    Epoch, Moved, Options, PARTITIONS_MAX, Pace, PartitionId, Partitioning, Placement, PlacementKind, Range, SLOTS,
+    Scan, Snapshot, Store, StoreEngine, StoreStats, UnitId, Update,
 };
 
 #[cfg(doctest)]

@@ -171,6 +171,12 @@ impl Instance {
         poison.watch(self.raw().apply(ops, level))
     }
 
+    /// Make what was applied aside, and all else that is in the engine, durable. What waits for the engine goes on waiting: a hand-over must not
+    /// wait for that.
+    pub(crate) fn sync_aside(&self, poison: &Poison) -> Result<()> {
+        self.raw().sync().inspect_err(|error| poison.set(error))
+    }
+
     /// The engine itself, past what waits for it.
     pub(crate) fn raw(&self) -> &Arc<dyn Engine> {
         self.deferred.as_ref().map_or(&self.engine, |deferred| deferred.engine())

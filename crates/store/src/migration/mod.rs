@@ -12,9 +12,10 @@
 //!
 //! Why what is left over stays gone. Garbage of units in a partition X can come back only if a crash makes recovery reapply intents that
 //! put it there. So cleaning begins with a sync of X, after the units have left it: then X's mark is durable and above every intent that
-//! touched them there, and none of those is ever reapplied. An intent that is reapplied to the *owner* stands above its mark too,
-//! thus after what the hand-over's sync made durable, so it lands where it was. (A range that is deleted in several partitions is held back while units
-//! of it change hands: it is before the sync, or after the flip.)
+//! touched them there, and none of those is ever reapplied. What is reapplied to the new *owner* is about the units only if it came after the
+//! flip, and then it lands where it was. Before the flip only ranges that are deleted in several partitions could be about keys of both: those are
+//! held back while units of them change hands, so they are before the hand-over's sync, and their mark with them, since ranges never
+//! wait for their engine.
 //!
 //! Copies and garbage are written past the lanes and past what waits for an engine ([`apply_aside`](crate::lane::Instance::apply_aside)): they are about
 //! keys that the partition does not own, so no write of its lane is about them. One is: a range that is deleted in all

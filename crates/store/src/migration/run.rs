@@ -133,7 +133,7 @@ impl<'a> Carrier<'a> {
                 self.rest(chunk.bytes());
             }
             Step::Forward => self.forward(is_copied)?,
-            Step::Sync => self.target().sync(&self.inner.poison)?,
+            Step::Sync => self.target().sync_aside(&self.inner.poison)?,
             Step::Close => {
                 self.closed_at = Some(Instant::now());
                 self.mover.handover.begin(self.units);
