@@ -44,6 +44,10 @@ crash: setup ## SIGKILL loops of 100 and 200 rounds (`make test`: 20 and 10), an
 	BIOMBO_CAMPAIGN_IMAGES=$${BIOMBO_CAMPAIGN_IMAGES:-10000000} RUSTFLAGS='--cfg biombo_small_chunks' \
 	  $(CARGO) test --locked --release --package biombo-log --test crash -- --nocapture
 
+	@echo 'Simulated crashes of stores whose units move: BIOMBO_CAMPAIGN_IMAGES (2 million) different images'
+	BIOMBO_CAMPAIGN_IMAGES=$${BIOMBO_CAMPAIGN_IMAGES:-2000000} \
+	  $(CARGO) test --locked --release --package biombo-store --lib crash_tests -- --nocapture
+
 fuzz: setup ## fuzz every decoder, and sequences of operations with crashes: BIOMBO_FUZZ_SECONDS (600) each, two at a time on two cores
 	@scripts/fuzz.sh
 
