@@ -43,7 +43,6 @@ crash: setup ## SIGKILL loops of 100 and 200 rounds (`make test`: 20 and 10), an
 	@echo 'Chunks of the index have 4 KiB here, so that checkpoints have several; in make test they have 256.'
 	BIOMBO_CAMPAIGN_IMAGES=$${BIOMBO_CAMPAIGN_IMAGES:-10000000} RUSTFLAGS='--cfg biombo_small_chunks' \
 	  $(CARGO) test --locked --release --package biombo-log --test crash -- --nocapture
-
 	@echo 'Simulated crashes of stores whose units move: BIOMBO_CAMPAIGN_IMAGES (2 million) different images'
 	BIOMBO_CAMPAIGN_IMAGES=$${BIOMBO_CAMPAIGN_IMAGES:-2000000} \
 	  $(CARGO) test --locked --release --package biombo-store --lib crash_tests -- --nocapture

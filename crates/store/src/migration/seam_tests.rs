@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use biombo_engine::memory::{self, Memory};
 use biombo_engine::{
-    Batch, Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Op, Registry, Result, Snapshot, Stats, Value,
+    Batch, Capabilities, Cursor, Damage, Durability, Engine, EngineKind, ErrorKind, Op, Registry, Result, Snapshot,
+    Stats, Value,
 };
 
 use super::{Outgoing, Pace};
@@ -66,6 +67,10 @@ fn deferred() -> Capabilities {
 
 fn without_batches() -> Capabilities {
     Capabilities { atomic_batches: false, ..direct() }
+}
+
+fn without_snapshots() -> Capabilities {
+    Capabilities { snapshots: false, ..direct() }
 }
 
 const WAYS: [fn() -> Capabilities; 4] = [direct, combined, deferred, without_batches];
@@ -289,6 +294,33 @@ fn copies_that_are_not_owned_yet_are_in_no_view_and_what_was_given_up_is_cleaned
         assert_eq!(fixture.store.verify(&mut |found| panic!("{found:?}")).expect("verify"), 6, "{what}");
         assert!(!fixture.store.stats().expect("stats").keys_estimated, "{what}");
     });
+}
+
+/// Over an engine whose cursors read the present, what a scan may still pass is not deleted under it.
+#[test]
+fn a_scan_that_reads_the_present_keeps_what_it_may_pass_from_being_cleaned() {
+    for placement in [PlacementKind::Hash, PlacementKind::Range] {
+        let fixture = fixture(without_snapshots, placement);
+        let store = &fixture.store;
+        let mut scan = store.scan(Range::all()).expect("scan");
+        assert!(scan.next().expect("next").is_some());
+        let unit = store.placement().unit_of(b"m");
+        let (from, to) = (store.route(b"m"), PartitionId((store.route(b"m").0 + 1) % 3));
+        let moved = store.move_units(&[unit], to, Pace::default()).expect("move");
+        assert_eq!((moved.units, moved.cleaned), (1, false));
+        assert!(!store.clean_leftovers(Pace::default()).expect("clean"));
+        assert_eq!(fixture.places(b"m").len(), 2, "{placement}");
+        let back = store.move_units(&[unit], from, Pace::default()).expect_err("in the way of the scan");
+        assert_eq!(back.kind(), ErrorKind::Busy, "{back}");
+        let mut keys = 1;
+        while scan.next().expect("next").is_some() {
+            keys += 1;
+        }
+        assert_eq!(keys, 6, "{placement}");
+        drop(scan);
+        assert!(store.clean_leftovers(Pace::default()).expect("clean"));
+        fixture.check(b"m", Some(b"old"), "after the scan");
+    }
 }
 
 #[test]

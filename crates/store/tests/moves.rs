@@ -1,0 +1,129 @@
+//! Units that move, as a user sees it: what is refused, what a move says, what is found after opening again.
+
+#[allow(dead_code, reason = "shared with the crash tests, which use all of it")]
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use biombo_base::io::Io;
+use biombo_base::io::sim::SimIo;
+use biombo_engine::{Batch, Durability, ErrorKind};
+use biombo_store::{Options, Pace, PartitionId, Partitioning, PlacementKind, Range, Store, UnitId};
+
+fn open(io: &SimIo, options: Options) -> Store {
+    let io: Arc<dyn Io> = Arc::new(io.clone());
+    let options = options.journal_segment_bytes(64 << 10).io(Arc::clone(&io));
+    options.open(Path::new("db"), &common::registry(io, true)).expect("a store")
+}
+
+fn options(placement: PlacementKind) -> Options {
+    let sample = (0..100).map(key).collect();
+    Options::new().engine("simulated").partitions(4).placement(placement).range_sample(sample)
+}
+
+fn key(number: u32) -> Vec<u8> {
+    [&[(number % 3) as u8][..], format!("key{number:03}").as_bytes()].concat()
+}
+
+fn filled(io: &SimIo, placement: PlacementKind) -> Store {
+    let store = open(io, options(placement));
+    let mut batch = Batch::new();
+    for number in 0..100 {
+        batch.put(&key(number), &number.to_le_bytes());
+    }
+    store.write_with(&batch, Durability::Sync).expect("write");
+    store
+}
+
+fn check(store: &Store) {
+    let mut expected: Vec<_> = (0..100).map(|number: u32| (key(number), number.to_le_bytes().to_vec())).collect();
+    expected.sort();
+    for reverse in [false, true] {
+        let mut scan = store.scan(Range { reverse, ..Range::all() }).expect("scan");
+        let mut found = Vec::new();
+        while let Some((key, value)) = scan.next().expect("next") {
+            found.push((key.to_vec(), value.to_vec()));
+        }
+        if reverse {
+            found.reverse();
+        }
+        assert_eq!(found, expected);
+    }
+    for (key, value) in expected {
+        assert_eq!(store.get(&key).expect("get").as_deref(), Some(&value[..]));
+    }
+    assert_eq!(store.verify(&mut |damage| panic!("{damage:?}")).expect("verify"), 100);
+}
+
+#[test]
+fn all_units_of_a_partition_move_out_and_back_and_stay_there_after_opening_again() {
+    for placement in [PlacementKind::Hash, PlacementKind::Range] {
+        let io = SimIo::new(1);
+        let mut store = filled(&io, placement);
+        let (a, b) = (PartitionId(1), PartitionId(2));
+        let units = store.placement().units_of(a);
+        for (from, to) in [(a, b), (b, a), (a, b)] {
+            let epoch = store.placement().epoch();
+            let moved = store.move_units(&units, to, Pace::default()).expect("move");
+            assert_eq!((moved.units, moved.cleaned), (units.len(), true));
+            assert!(moved.keys > 10 && moved.bytes > 100, "{moved:?}");
+            assert!(store.placement().epoch() > epoch && store.placement().units_of(to).len() >= units.len());
+            assert!(store.placement().units_of(from).iter().all(|unit| !units.contains(unit)));
+            check(&store);
+            let placement = store.placement();
+            drop(store);
+            store = open(&io, Options::new());
+            assert_eq!(store.placement(), placement);
+            check(&store);
+        }
+        let again = store.move_units(&units, b, Pace::default()).expect("nothing to do");
+        assert_eq!((again.units, again.keys), (0, 0));
+    }
+}
+
+#[test]
+fn units_of_several_partitions_gather_in_one() {
+    let io = SimIo::new(2);
+    let store = filled(&io, PlacementKind::Hash);
+    let all: Vec<_> = (0..store.placement().units() as u32).map(UnitId).collect();
+    let moved = store.move_units(&all, PartitionId(3), Pace::default()).expect("move");
+    assert_eq!(moved.units, all.len() / 4 * 3);
+    assert_eq!(store.stats().expect("stats").units_by_partition, [0, 0, 0, all.len()]);
+    check(&store);
+}
+
+#[test]
+fn what_cannot_move_is_refused_with_a_reason_and_nothing_changes() {
+    let store = filled(&SimIo::new(3), PlacementKind::Range);
+    let refused = |units: &[UnitId], to| {
+        let error = store.move_units(units, PartitionId(to), Pace::default()).expect_err("cannot be");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    };
+    refused(&[], 1);
+    refused(&[UnitId(4)], 1);
+    refused(&[UnitId(0)], 4);
+    assert_eq!(store.placement().epoch().0, 1);
+    check(&store);
+    for partitioning in [Partitioning::None, Partitioning::Soft] {
+        let partitions = if partitioning == Partitioning::None { 1 } else { 4 };
+        let options = Options::new().engine("simulated").partitioning(partitioning).partitions(partitions);
+        let store = open(&SimIo::new(4), options);
+        let error = store.move_units(&[UnitId(0)], PartitionId(0), Pace::default()).expect_err("cannot be");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(store.clean_leftovers(Pace::default()).expect("nothing to clean"));
+    }
+}
+
+#[test]
+fn a_pace_is_kept() {
+    let store = filled(&SimIo::new(5), PlacementKind::Hash);
+    let units = store.placement().units_of(PartitionId(0));
+    let begun = Instant::now();
+    let pace = Pace { bytes_per_second: Some(2000), chunk_bytes: 100, ..Pace::default() };
+    let moved = store.move_units(&units, PartitionId(1), pace).expect("move");
+    let least = Duration::from_secs_f64(moved.bytes as f64 / 2000.0);
+    assert!(moved.bytes > 100 && begun.elapsed() >= least, "{moved:?} in {:?}", begun.elapsed());
+    check(&store);
+}
