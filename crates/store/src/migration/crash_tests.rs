@@ -66,12 +66,16 @@ fn open(io: &SimIo, shape: Shape) -> Result<Store> {
 }
 
 fn contents(store: &Store) -> State {
-    let mut scan = store.scan(Range::all()).expect("scan");
+    look(store).expect("scan")
+}
+
+fn look(store: &Store) -> Result<State> {
+    let mut scan = store.scan(Range::all())?;
     let mut state = State::new();
-    while let Some((key, value)) = scan.next().expect("next") {
+    while let Some((key, value)) = scan.next()? {
         assert!(state.insert(key.to_vec(), value.to_vec()).is_none(), "{} twice", key.escape_ascii());
     }
-    state
+    Ok(state)
 }
 
 fn all_keys() -> impl Iterator<Item = Vec<u8>> {
@@ -168,7 +172,7 @@ impl History {
                 store.write_with(&batch, durability)?;
             }
             _ => {
-                assert_eq!(contents(store), state, "a scan while units move");
+                assert_eq!(look(store)?, state, "a scan while units move");
                 let snapshot = store.snapshot()?;
                 for key in all_keys() {
                     let expected = state.get(&key).map(Vec::as_slice);
