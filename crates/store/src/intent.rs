@@ -131,7 +131,7 @@ impl Intents {
         })
     }
 
-    /// Commit checked operations (with users' keys) over the lanes that `lanes_of` says; several callers at a time share one
+    /// Commit checked operations (with users' keys) over the lanes that `routes` says; several callers at a time share one
     /// intent.
     pub(crate) fn commit(
         &self,
@@ -140,17 +140,16 @@ impl Intents {
         lanes: &[Lane],
         instances: &[Instance],
         poison: &Poison,
-        version: impl Fn() -> u64,
-        lanes_of: impl Fn(&Op<'_>) -> Vec<usize>,
+        routes: &impl Routes,
     ) -> Result<Attempt> {
         self.combiner.commit(ops, durability, |ops, durability| {
             poison.check()?;
             self.make_room(lanes, instances, poison)?;
             let slices = loop {
-                let routed_by = version();
-                let slices = cut(ops, &lanes_of);
+                let routed_by = routes.version();
+                let slices = cut(ops, routes);
                 let mut publishing: Vec<_> = slices.iter().map(|(lane, _)| lanes[usize::from(*lane)].lock()).collect();
-                if version() != routed_by {
+                if routes.version() != routed_by {
                     continue;
                 }
                 if publishing.iter().zip(&slices).any(|(held, (_, slice))| !held.admits_batch(slice)) {
@@ -316,11 +315,20 @@ pub(crate) struct Gathered {
     durability: Durability,
 }
 
+/// Which lanes own what.
+pub(crate) trait Routes {
+    /// The version of the topology: unchanged, and nothing has moved.
+    fn version(&self) -> u64;
+
+    /// The lanes that own a piece of an operation on users' keys.
+    fn lanes_of(&self, op: &Op<'_>) -> Vec<usize>;
+}
+
 /// The operations of a batch by the lane that owns them, in stored form, in the order of the lanes.
-fn cut(ops: &[Op<'_>], lanes_of: &impl Fn(&Op<'_>) -> Vec<usize>) -> Slices {
+fn cut(ops: &[Op<'_>], routes: &impl Routes) -> Slices {
     let mut slices = Slices::new();
     for op in ops {
-        for lane in lanes_of(op) {
+        for lane in routes.lanes_of(op) {
             let lane = lane as u16;
             let at = slices.binary_search_by_key(&lane, |slice| slice.0).unwrap_or_else(|at| {
                 slices.insert(at, (lane, Batch::new()));

@@ -8,7 +8,7 @@
 
 use biombo_engine::{Batch, Durability, Op, Result};
 
-use crate::intent::push_stored;
+use crate::intent::{Routes, push_stored};
 use crate::keyspace;
 use crate::lane::{Attempt, Routed};
 use crate::options::Partitioning;
@@ -16,6 +16,25 @@ use crate::store::Inner;
 
 /// Operations larger than this together go to their engine at once: written twice they would cost more than they save.
 const DEFER_BYTES_MAX: u64 = 1 << 20;
+
+impl Routes for Inner {
+    fn version(&self) -> u64 {
+        self.topology.version()
+    }
+
+    fn lanes_of(&self, op: &Op<'_>) -> Vec<usize> {
+        match op {
+            Op::Put { key, .. } | Op::Delete { key } => vec![self.lane_of(key).0],
+            Op::DeleteRange { from, to } => {
+                let owners = self.topology.with(|topology| topology.placement.owners_of_range(from, *to));
+                let mut lanes: Vec<_> = owners.iter().map(|owner| owner.index() % self.lanes.len()).collect();
+                lanes.sort_unstable();
+                lanes.dedup();
+                lanes
+            }
+        }
+    }
+}
 
 impl Inner {
     /// The lane that writes `key`, and by which version. Several partitions share a lane where the engine gains nothing from dividing.
@@ -29,20 +48,6 @@ impl Inner {
     fn routed(&self, lane: usize, version: u64) -> Routed<'_> {
         let lane = (self.partitioning == Partitioning::Hard).then_some(lane);
         Routed { topology: &self.topology, version, lane }
-    }
-
-    /// All lanes that own a piece of an operation.
-    fn lanes_of(&self, op: &Op<'_>) -> Vec<usize> {
-        match op {
-            Op::Put { key, .. } | Op::Delete { key } => vec![self.lane_of(key).0],
-            Op::DeleteRange { from, to } => {
-                let owners = self.topology.with(|topology| topology.placement.owners_of_range(from, *to));
-                let mut lanes: Vec<_> = owners.iter().map(|owner| owner.index() % self.lanes.len()).collect();
-                lanes.sort_unstable();
-                lanes.dedup();
-                lanes
-            }
-        }
     }
 
     /// Apply operations atomically.
@@ -121,9 +126,7 @@ impl Inner {
     /// Write operations of any lanes as one intent.
     fn write_intent(&self, ops: &[Op<'_>], durability: Durability) -> Result<Attempt> {
         let intents = self.intents.as_ref().expect("invariant: the callers know that there are intents");
-        let lanes_of = |op: &Op<'_>| self.lanes_of(op);
-        let version = || self.topology.version();
-        intents.commit(ops, durability, &self.lanes, &self.instances, &self.poison, version, lanes_of)
+        intents.commit(ops, durability, &self.lanes, &self.instances, &self.poison, self)
     }
 
     /// Write operations that belong to one lane.
