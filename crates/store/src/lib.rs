@@ -14,6 +14,7 @@
 //! | `repair` | what is sound of a damaged store |
 //! | [`StoreEngine`] | a store as an engine, for the conformance suite |
 //! | `keyspace` | room for the store's own keys |
+//! | `sync` | the locks and atomics that loom tests replace |
 //! | `seam` | where tests step in between a decision and the deed |
 //!
 //! The crate knows no concrete engine: they come by name from a [`Registry`](biombo_engine::Registry).
@@ -47,6 +48,7 @@ mod shared_sync;
 mod stats;
 mod store;
 mod stripes;
+mod sync;
 mod topology;
 mod write;
 

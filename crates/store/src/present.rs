@@ -13,9 +13,8 @@
 //!    closed store costs memory until the thread ends or needs the place, nothing else.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::LocalKey;
+
+use crate::sync::{Arc, AtomicU64, LocalKey, Mutex, Ordering, PoisonError};
 
 /// Stores whose values one thread keeps; more of them at a time take turns.
 const KEPT: usize = 4;
@@ -43,7 +42,7 @@ pub(crate) struct Present<T> {
 
 impl<T: Kept> Present<T> {
     pub(crate) fn new(value: T) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             version: AtomicU64::new(0),

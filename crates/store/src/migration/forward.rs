@@ -10,11 +10,10 @@
 //! 4. A flip of which it is not known whether it happened never detaches: no write of the units gets past, and the poisoned store tells
 //!    its callers.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
 use biombo_engine::{Batch, Op, Result};
 
 use crate::placement::UnitSet;
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What may wait to be forwarded, in bytes of keys and values: past it the target is too slow for the writers.
 pub(crate) const FORWARD_BYTES_MAX: usize = 64 << 20;
