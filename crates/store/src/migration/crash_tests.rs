@@ -79,7 +79,7 @@ fn look(store: &Store) -> Result<State> {
 }
 
 fn all_keys() -> impl Iterator<Item = Vec<u8>> {
-    (b'a'..=b't').map(|byte| if byte % 4 == 0 { vec![0, byte] } else { vec![byte] })
+    (b'a'..=b't').map(|byte| if byte.is_multiple_of(4) { vec![0, byte] } else { vec![byte] })
 }
 
 /// A history under way: what was acknowledged when.

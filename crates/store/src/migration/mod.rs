@@ -58,7 +58,7 @@ use run::Carrier;
 pub struct Pace {
     /// Bytes of keys and values a second that are copied, and bytes of keys that are cleaned; `None`: as fast as it goes.
     pub bytes_per_second: Option<u64>,
-    /// Bytes of keys and values that are read, and written, at a time.
+    /// Bytes of keys and values that are read, and written, at a time: 16 times as many where `to` commits at a high cost.
     pub chunk_bytes: usize,
     /// Keys that are looked at, at a time: most of them may belong to units that stay.
     pub chunk_keys: usize,

@@ -15,8 +15,8 @@ use crate::placement::{MoveId, UnitSet};
 use crate::store::Inner;
 use crate::{PartitionId, seam};
 
-/// Bytes of one write to an engine whose commits are dear.
-const COSTLY_BATCH_BYTES: usize = 1 << 20;
+/// How many times more is written at a time to an engine whose commits are dear.
+const COSTLY_TIMES: usize = 16;
 
 /// What a move did.
 #[derive(Default)]
@@ -127,7 +127,9 @@ impl<'a> Carrier<'a> {
             }
             Step::Load => {
                 let chunk = std::mem::take(&mut self.chunk);
-                self.target().apply_aside(&chunk.to_ops(), &self.inner.poison)?;
+                if !chunk.is_empty() {
+                    self.target().apply_aside(&chunk.to_ops(), &self.inner.poison)?;
+                }
                 self.figures.keys += chunk.len() as u64;
                 self.figures.bytes += chunk.bytes() as u64;
                 self.rest(chunk.bytes());
@@ -163,6 +165,12 @@ impl<'a> Carrier<'a> {
         &self.inner.lanes[self.from.index()]
     }
 
+    /// What is read, and written to the target, at a time.
+    fn bytes_max(&self) -> usize {
+        let is_costly = self.target().engine.capabilities().costly_transactions;
+        if is_costly { self.pace.chunk_bytes.saturating_mul(COSTLY_TIMES) } else { self.pace.chunk_bytes }
+    }
+
     fn target(&self) -> &'a Instance {
         &self.inner.instances[self.to.index()]
     }
@@ -177,7 +185,7 @@ impl<'a> Carrier<'a> {
             cursor.next()?;
         }
         while let Some(key) = cursor.key() {
-            if looked == self.pace.chunk_keys.max(1) || self.chunk.bytes() >= self.pace.chunk_bytes {
+            if looked == self.pace.chunk_keys.max(1) || self.chunk.bytes() >= self.bytes_max() {
                 return Ok(true);
             }
             looked += 1;
@@ -219,8 +227,6 @@ impl<'a> Carrier<'a> {
         let taken = std::mem::take(&mut self.taken);
         let limit = if is_copied { None } else { Some(self.position.clone()) };
         let is_inside = |key: &[u8]| limit.as_deref().is_none_or(|limit| key <= limit);
-        let costly = self.target().engine.capabilities().costly_transactions;
-        let bytes_max = if costly { COSTLY_BATCH_BYTES } else { self.pace.chunk_bytes };
         let mut batch = Batch::new();
         for op in taken.iter() {
             match op {
@@ -234,7 +240,7 @@ impl<'a> Carrier<'a> {
                 }
                 _ => {}
             }
-            if batch.bytes() >= bytes_max {
+            if batch.bytes() >= self.bytes_max() {
                 self.give(&mut batch)?;
             }
         }

@@ -79,12 +79,12 @@ impl Drop for Over<'_> {
 fn client(store: &Store, seed: u64, clock: &AtomicU64, is_over: &AtomicBool) -> Vec<Vec<Operation>> {
     let mut random = Random(seed);
     let mut history = vec![Vec::new(); KEYS as usize];
-    let (mut written, mut known) = (0, vec![None; KEYS as usize]);
+    let (mut written, mut known) = (0u64, vec![None; KEYS as usize]);
     while !is_over.load(Ordering::SeqCst) {
         let number = random.below(KEYS);
         let (key, at) = (key(number), number as usize);
         written += 1;
-        if written % 4 == 0 {
+        if written.is_multiple_of(4) {
             // So that a history is not longer than it takes to check it.
             std::thread::sleep(Duration::from_micros(50));
         }
