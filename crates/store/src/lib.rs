@@ -39,6 +39,8 @@ mod owner;
 mod placement;
 mod poison;
 mod present;
+#[cfg(test)]
+mod present_tests;
 mod repair;
 mod retirer;
 mod rmw;

@@ -66,6 +66,10 @@ fn find(
     let mut looked = 0;
     let Some(begin) = units.seek(position) else { return Ok(true) };
     cursor.seek(&begin)?;
+    // Looked at before: were it counted again, a chunk of one key would never get past it.
+    if cursor.key() == Some(position) {
+        cursor.next()?;
+    }
     while let Some(key) = cursor.key() {
         if looked == pace.chunk_keys.max(1) || deletions.bytes() >= pace.chunk_bytes {
             return Ok(false);

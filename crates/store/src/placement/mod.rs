@@ -59,17 +59,26 @@ pub struct Placement {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Units {
-    /// `owners[slot]`, by the top bits of the key's xxh3.
-    Hash { owners: Arc<[PartitionId]> },
+    /// `owners[slot]`, by the top bits of the key's xxh3; and each of them once, in order, for scans.
+    Hash { owners: Arc<[PartitionId]>, all: Arc<[PartitionId]> },
     /// Range `i` begins at bound `i - 1` (range 0 at the beginning) and belongs to `owners[i]`.
     Range { bounds: Bounds, owners: Vec<PartitionId> },
+}
+
+impl Units {
+    fn hash(owners: Vec<PartitionId>) -> Self {
+        let mut all = owners.clone();
+        all.sort_unstable();
+        all.dedup();
+        Self::Hash { owners: owners.into(), all: all.into() }
+    }
 }
 
 impl Placement {
     /// Slots dealt to `partitions` in turn.
     pub fn hash(partitions: u32) -> Self {
         let owners = (0..SLOTS).map(|slot| PartitionId((slot % partitions as usize) as u16)).collect();
-        Self { epoch: Epoch(1), units: Units::Hash { owners } }
+        Self { epoch: Epoch(1), units: Units::hash(owners) }
     }
 
     /// One range for each partition, cut at the quantiles of `sample`; with fewer distinct sampled keys than partitions, the
@@ -116,7 +125,7 @@ impl Placement {
     #[inline]
     pub fn owner(&self, key: &[u8]) -> PartitionId {
         match &self.units {
-            Units::Hash { owners } => owners[slot_of(key)],
+            Units::Hash { owners, .. } => owners[slot_of(key)],
             Units::Range { bounds, owners } => owners[bounds.at_most(key)],
         }
     }
@@ -142,7 +151,7 @@ impl Placement {
 
     fn owners(&self) -> &[PartitionId] {
         match &self.units {
-            Units::Hash { owners } => owners,
+            Units::Hash { owners, .. } => owners,
             Units::Range { owners, .. } => owners,
         }
     }
@@ -153,7 +162,7 @@ impl Placement {
         let mut owners = self.owners().to_vec();
         numbers.iter().for_each(|unit| owners[unit.0 as usize] = to);
         let units = match &self.units {
-            Units::Hash { .. } => Units::Hash { owners: owners.into() },
+            Units::Hash { .. } => Units::hash(owners),
             Units::Range { bounds, .. } => Units::Range { bounds: bounds.clone(), owners },
         };
         Ok(Self { epoch: Epoch(self.epoch.0 + 1), units })
@@ -163,12 +172,7 @@ impl Placement {
     /// hash placement.
     pub fn owners_of_range(&self, from: &[u8], to: Option<&[u8]>) -> Vec<PartitionId> {
         match &self.units {
-            Units::Hash { owners } => {
-                let mut all = owners.to_vec();
-                all.sort_unstable();
-                all.dedup();
-                all
-            }
+            Units::Hash { all, .. } => all.to_vec(),
             Units::Range { bounds, owners } => {
                 let starts = bounds.starts();
                 let first = bounds.at_most(from);

@@ -15,7 +15,7 @@ impl Placement {
         let mut out = vec![RECORD_PLACEMENT, self.kind() as u8];
         out.extend_from_slice(&self.epoch.0.to_le_bytes());
         let (starts, owners): (&[Vec<u8>], &[PartitionId]) = match &self.units {
-            Units::Hash { owners } => (&[], owners),
+            Units::Hash { owners, .. } => (&[], owners),
             Units::Range { bounds, owners } => (bounds.starts(), owners),
         };
         out.extend_from_slice(&(owners.len() as u32).to_le_bytes());
@@ -48,7 +48,7 @@ impl Placement {
             return Err(Error::invalid("a placement that names a partition which the store does not have"));
         }
         let units = match kind {
-            k if k == PlacementKind::Hash as u8 && count == SLOTS => Units::Hash { owners: owners.into() },
+            k if k == PlacementKind::Hash as u8 && count == SLOTS => Units::hash(owners),
             k if k == PlacementKind::Range as u8 => {
                 let starts = (1..count).map(|_| input.slice().map(<[u8]>::to_vec)).collect::<Result<Vec<_>>>()?;
                 if !starts.is_sorted_by(|a, b| a < b) {
