@@ -2,13 +2,15 @@
 //!
 //! - [`input`] reads edges from files, [`generate`] draws them; [`ids`] numbers vertices densely;
 //! - [`media`] is where arrays live; [`team`] is the threads that work on them;
-//! - [`view`] is what a kernel sees of a graph; [`csr`] is the static layout.
+//! - [`view`] is what a kernel sees of a graph; [`csr`] is the static layout; [`kernels`] are the analyses.
 #![deny(unsafe_code)]
 
+mod bitmap;
 pub mod csr;
 pub mod generate;
 pub mod ids;
 pub mod input;
+pub mod kernels;
 pub mod media;
 pub mod team;
 pub mod view;

@@ -139,7 +139,7 @@ mod tests {
         let most = *weights.iter().max().unwrap();
         // One word of the heaviest vertices more than the least weight.
         assert!(most <= Blocks::WEIGHT_MIN + 64 * 1004, "{most}");
-        assert!(blocks.len() > 50);
+        assert!((50..600).contains(&blocks.len()), "{} blocks", blocks.len());
     }
 
     proptest! {

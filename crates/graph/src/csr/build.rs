@@ -54,10 +54,10 @@ pub(super) fn adjacency(
 ) -> Result<Adjacency> {
     let buckets = Buckets::over(vertices);
     let keep = |edge: &Edge| shape.keeps_loops || edge[0] != edge[1];
-    // An edge as source and target, once or, undirected, from both ends; a loop once.
+    // An edge as source and target, once or, undirected, from both ends.
     let ends = move |edge: &Edge| {
         let [source, target] = *edge;
-        let turned = (!shape.is_directed && source != target).then_some((target, source));
+        let turned = (!shape.is_directed).then_some((target, source));
         match direction {
             Direction::Out => (Some((source, target)), turned),
             Direction::In => (Some((target, source)), turned),

@@ -66,6 +66,12 @@ impl Adjacency {
         &self.targets[at[0] as usize..at[1] as usize]
     }
 
+    #[inline]
+    fn degree(&self, vertex: u32) -> usize {
+        let at = &self.offsets[vertex as usize..][..2];
+        (at[1] - at[0]) as usize
+    }
+
     fn memory_bytes(&self) -> usize {
         self.offsets.memory_bytes() + self.targets.memory_bytes()
     }
@@ -117,6 +123,11 @@ impl View for Csr {
     #[inline]
     fn out_neighbors(&self, vertex: u32) -> &[u32] {
         self.out.list(vertex)
+    }
+
+    #[inline]
+    fn out_degree(&self, vertex: u32) -> usize {
+        self.out.degree(vertex)
     }
 
     #[inline]

@@ -57,7 +57,7 @@ impl<T: Plain> Array<T> {
     /// # Errors
     /// `Invalid` when that is more than memory can address, `Io` when the system has no room.
     pub fn zeroed(len: usize) -> Result<Self> {
-        let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize);
+        let bytes = len.checked_mul(size_of::<T>());
         let bytes = bytes.ok_or_else(|| Error::invalid(format!("an array of {len} elements is too large")))?;
         if bytes == 0 {
             return Ok(Self { memory: NonNull::dangling(), len, owns: PhantomData });

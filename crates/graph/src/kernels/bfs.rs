@@ -1,0 +1,265 @@
+//! Breadth-first search, direction-optimising.
+//!
+//! From a small frontier, its vertices look for new ones (top down). From a large one, the vertices that are still unreached look for
+//! any neighbour in the frontier, and stop at the first (bottom up): most edges are never looked at. The steps change sides as in the
+//! paper: down to up when the frontier's edges outnumber a share of the unexplored ones, up to down when the frontier shrinks.
+//!
+//! Source: Beamer, Asanović, Patterson, "Direction-Optimizing Breadth-First Search", SC 2012. Bottom up, this keeps which vertices are
+//! still to be reached as bits, so that 64 that are done cost one look.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use biombo_base::Result;
+
+use super::check_source;
+use crate::bitmap::{Bitmap, bits};
+use crate::media::Array;
+use crate::team::Team;
+use crate::view::{View, WORD_VERTICES};
+
+/// Bottom up from this share of the unexplored edges on (the paper's alpha).
+const ALPHA: u64 = 15;
+/// Top down again when the frontier is below this share of the vertices (beta).
+const BETA: u64 = 18;
+/// Vertices of the frontier that a thread takes at once, going down.
+const FRONTIER_GRAIN: usize = 64;
+
+/// A tree of shortest paths from a source.
+pub struct Tree {
+    /// Parent + 1; 0 where unreached.
+    pub(super) parents: Array<AtomicU32>,
+}
+
+impl Tree {
+    /// The vertex before `vertex` on a shortest path; itself for the source, `None` where no path leads.
+    pub fn parent(&self, vertex: u32) -> Option<u32> {
+        self.parents.get(vertex as usize)?.load(Relaxed).checked_sub(1)
+    }
+
+    /// The number of edges from the source, -1 where no path leads, for every vertex. O(vertices).
+    pub fn depths(&self) -> Vec<i64> {
+        const UNKNOWN: i64 = -2;
+        let mut depths = vec![UNKNOWN; self.parents.len()];
+        let mut path = Vec::new();
+        for vertex in 0..depths.len() as u32 {
+            // Up to the first ancestor whose depth is known, and back.
+            let mut at = vertex;
+            let mut depth = loop {
+                match (depths[at as usize], self.parent(at)) {
+                    (UNKNOWN, None) => break -1,
+                    (UNKNOWN, Some(parent)) if parent == at => break 0,
+                    (UNKNOWN, Some(parent)) => {
+                        path.push(at);
+                        at = parent;
+                    }
+                    (known, _) => break known,
+                }
+            };
+            depths[at as usize] = depth;
+            while let Some(below) = path.pop() {
+                depth += 1;
+                depths[below as usize] = depth;
+            }
+        }
+        depths
+    }
+
+    fn reach(&self, vertex: u32, parent: u32) {
+        self.parents[vertex as usize].store(parent + 1, Relaxed);
+    }
+}
+
+/// Shortest paths by number of edges from `source` to all vertices. O(vertices + edges); 4 bytes and 3 bits a vertex.
+///
+/// ```
+/// use biombo_graph::csr::{Csr, Shape};
+/// use biombo_graph::{kernels::bfs, team::Team};
+/// let mut team = Team::new(1)?;
+/// let path = Csr::build(4, &[[0, 1], [1, 2]], Shape::UNDIRECTED, &mut team)?;
+/// assert_eq!(bfs(&path, 0, &mut team)?.depths(), [0, 1, 2, -1]);
+/// # Ok::<(), biombo_base::Error>(())
+/// ```
+///
+/// # Errors
+/// `Invalid` for a source that is no vertex; `Io` when there is no memory.
+pub fn bfs<V: View>(view: &V, source: u32, team: &mut Team) -> Result<Tree> {
+    let vertices = view.vertices();
+    check_source(source, vertices)?;
+    let tree = Tree { parents: Array::zeroed(vertices)? };
+    tree.reach(source, source);
+    let mut frontier = vec![source];
+    let mut unexplored = view.edges();
+    let mut ahead = view.out_degree(source) as u64;
+    let mut sets: Option<[Bitmap; 3]> = None;
+    while !frontier.is_empty() {
+        if ahead <= unexplored / ALPHA {
+            unexplored = unexplored.saturating_sub(ahead);
+            (frontier, ahead) = down(view, &tree, &frontier, team);
+            continue;
+        }
+        let [done, front, next] = match &mut sets {
+            Some(sets) => sets,
+            None => sets.insert([Bitmap::new(vertices)?, Bitmap::new(vertices)?, Bitmap::new(vertices)?]),
+        };
+        mark(view, &tree, done, front, team);
+        frontier.iter().for_each(|vertex| front.insert(*vertex));
+        let mut awake = frontier.len() as u64;
+        loop {
+            let before = awake;
+            awake = up(view, &tree, done, front, next, team);
+            std::mem::swap(front, next);
+            if awake < before && awake <= vertices as u64 / BETA {
+                break;
+            }
+        }
+        frontier = listed(view, front, team);
+        // One more step down before the sides are weighed again.
+        ahead = 1;
+    }
+    Ok(tree)
+}
+
+/// The frontier's vertices reach their neighbours: the next frontier and how many edges leave it.
+fn down<V: View>(view: &V, tree: &Tree, frontier: &[u32], team: &mut Team) -> (Vec<u32>, u64) {
+    let found = gather(frontier.len(), FRONTIER_GRAIN, team, |range, found: &mut (Vec<u32>, u64)| {
+        for &vertex in &frontier[range] {
+            for &neighbor in view.out_neighbors(vertex) {
+                let parent = &tree.parents[neighbor as usize];
+                if parent.load(Relaxed) == 0 && parent.compare_exchange(0, vertex + 1, Relaxed, Relaxed).is_ok() {
+                    found.0.push(neighbor);
+                    found.1 += view.out_degree(neighbor) as u64;
+                }
+            }
+        }
+    });
+    let ahead = found.iter().map(|(_, ahead)| ahead).sum();
+    (found.into_iter().flat_map(|(list, _)| list).collect(), ahead)
+}
+
+/// Which vertices are reached, as bits; nothing is in `front` afterwards.
+fn mark<V: View>(view: &V, tree: &Tree, done: &Bitmap, front: &Bitmap, team: &mut Team) {
+    team.blocks(view.blocks().len(), 1, |_, range| {
+        for block in range {
+            let vertices = view.blocks().indexes(block);
+            for (word, parents) in (vertices.start / WORD_VERTICES..).zip(tree.parents[vertices].chunks(WORD_VERTICES))
+            {
+                let mut reached = 0;
+                for (bit, parent) in parents.iter().enumerate() {
+                    reached |= u64::from(parent.load(Relaxed) != 0) << bit;
+                }
+                // Bits past the last vertex count as reached.
+                let past = (!0u64).checked_shl(parents.len() as u32).unwrap_or(0);
+                done.set_word(word, reached | past);
+                front.set_word(word, 0);
+            }
+        }
+    });
+}
+
+/// Vertices that are not reached look for a neighbour in the frontier: how many found one; they are `next`.
+fn up<V: View>(view: &V, tree: &Tree, done: &Bitmap, front: &Bitmap, next: &Bitmap, team: &mut Team) -> u64 {
+    let found = gather(view.blocks().len(), 1, team, |range, awake: &mut u64| {
+        for block in range {
+            let vertices = view.blocks().indexes(block);
+            for word in vertices.start / WORD_VERTICES..vertices.end.div_ceil(WORD_VERTICES) {
+                let (mut found, mut hopeless) = (0, 0);
+                for bit in bits(!done.word(word)) {
+                    let vertex = (word * WORD_VERTICES) as u32 + bit;
+                    let neighbors = view.in_neighbors(vertex);
+                    match neighbors.iter().find(|neighbor| front.contains(**neighbor)) {
+                        Some(&parent) => {
+                            tree.reach(vertex, parent);
+                            found |= 1 << bit;
+                        }
+                        None if neighbors.is_empty() => hopeless |= 1 << bit,
+                        None => {}
+                    }
+                }
+                next.set_word(word, found);
+                done.set_word(word, done.word(word) | found | hopeless);
+                *awake += u64::from(found.count_ones());
+            }
+        }
+    });
+    found.into_iter().sum()
+}
+
+/// The members of `set`.
+fn listed<V: View>(view: &V, set: &Bitmap, team: &mut Team) -> Vec<u32> {
+    let found = gather(view.blocks().len(), 1, team, |range, list: &mut Vec<u32>| {
+        for block in range {
+            let vertices = view.blocks().indexes(block);
+            for word in vertices.start / WORD_VERTICES..vertices.end.div_ceil(WORD_VERTICES) {
+                list.extend(bits(set.word(word)).map(|bit| (word * WORD_VERTICES) as u32 + bit));
+            }
+        }
+    });
+    found.into_iter().flatten().collect()
+}
+
+/// What each thread gathers from the blocks of `0..count` that it takes.
+fn gather<R: Default + Send>(
+    count: usize,
+    grain: usize,
+    team: &mut Team,
+    work: impl Fn(std::ops::Range<usize>, &mut R) + Sync,
+) -> Vec<R> {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let threads = team.threads();
+    team.map(threads, |_, _| {
+        let mut found = R::default();
+        loop {
+            let begin = next.fetch_add(grain, Relaxed);
+            if begin >= count {
+                return found;
+            }
+            work(begin..(begin + grain).min(count), &mut found);
+        }
+    })
+}
+
+/// Checks a tree: every reachable vertex is reached, by an edge of the graph, from a parent one step nearer to the source.
+///
+/// # Errors
+/// What is wrong.
+pub fn verify<V: View>(view: &V, source: u32, tree: &Tree) -> Result<(), String> {
+    let expected = depths_plainly(view, source);
+    for (vertex, &depth) in (0u32..).zip(&expected) {
+        match tree.parent(vertex) {
+            None if depth >= 0 => return Err(format!("vertex {vertex} at depth {depth} was not reached")),
+            None => {}
+            Some(parent) if vertex == source && parent != source => {
+                return Err(format!("the source's parent is {parent}"));
+            }
+            Some(_) if vertex == source => {}
+            Some(_) if depth < 0 => return Err(format!("vertex {vertex} was reached, and no path leads there")),
+            Some(parent) => {
+                if expected.get(parent as usize) != Some(&(depth - 1)) {
+                    return Err(format!(
+                        "vertex {vertex} at depth {depth} has the parent {parent}, which is not one nearer"
+                    ));
+                }
+                if !view.out_neighbors(parent).contains(&vertex) {
+                    return Err(format!("no edge leads from {parent} to {vertex}"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Depths by the textbook's queue.
+fn depths_plainly<V: View>(view: &V, source: u32) -> Vec<i64> {
+    let mut depths = vec![-1; view.vertices()];
+    depths[source as usize] = 0;
+    let mut queue = std::collections::VecDeque::from([source]);
+    while let Some(vertex) = queue.pop_front() {
+        for &neighbor in view.out_neighbors(vertex) {
+            if depths[neighbor as usize] < 0 {
+                depths[neighbor as usize] = depths[vertex as usize] + 1;
+                queue.push_back(neighbor);
+            }
+        }
+    }
+    depths
+}

@@ -1,0 +1,177 @@
+//! The verifiers find what they look for, and the kernels give the answers that definitions give.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use proptest::prelude::*;
+
+use super::pagerank::{Stop, pagerank};
+use super::*;
+use crate::Edge;
+use crate::csr::{Csr, Shape};
+use crate::generate::Synthetic;
+use crate::team::Team;
+use crate::view::View;
+
+fn team() -> Team {
+    Team::new(2).unwrap()
+}
+
+fn synthetic(name: &str) -> Csr {
+    let synthetic: Synthetic = name.parse().unwrap();
+    let edges = synthetic.draw(&mut team()).unwrap();
+    Csr::build(synthetic.vertices(), &edges, Shape::GAP, &mut team()).unwrap()
+}
+
+/// A path 0 - 1 - 2 - 3, a loop at 4, and 5 alone.
+fn small(is_directed: bool) -> Csr {
+    let shape = if is_directed { Shape::DIRECTED } else { Shape::UNDIRECTED };
+    Csr::build(6, &[[0, 1], [1, 2], [2, 3], [4, 4]], shape, &mut team()).unwrap()
+}
+
+#[test]
+fn the_verifier_of_bfs_refuses_every_wrong_parent() {
+    let graph = small(false);
+    let tree = bfs(&graph, 0, &mut team()).unwrap();
+    assert_eq!(tree.depths(), [0, 1, 2, 3, -1, -1]);
+    bfs::verify(&graph, 0, &tree).unwrap();
+    for (vertex, parent) in [(0, 1), (1, 2), (2, 0), (3, 1), (4, 4), (5, 0)] {
+        let tree = bfs(&graph, 0, &mut team()).unwrap();
+        tree.parents[vertex].store(parent + 1, Relaxed);
+        assert!(bfs::verify(&graph, 0, &tree).is_err(), "{vertex} from {parent}");
+    }
+    for vertex in 0..4 {
+        let tree = bfs(&graph, 0, &mut team()).unwrap();
+        tree.parents[vertex].store(0, Relaxed);
+        assert!(bfs::verify(&graph, 0, &tree).is_err(), "{vertex} unreached");
+    }
+}
+
+#[test]
+fn the_verifier_of_components_refuses_every_wrong_label() {
+    let graph = small(true);
+    for (vertex, label) in [(0, 1), (3, 3), (1, 1), (5, 0), (4, 5)] {
+        let components = afforest(&graph, &mut team()).unwrap();
+        components::verify(&graph, &components).unwrap();
+        components.labels[vertex].store(label, Relaxed);
+        assert!(components::verify(&graph, &components).is_err(), "{vertex} with {label}");
+    }
+}
+
+#[test]
+fn the_verifiers_of_scores_refuse_what_is_off() {
+    let graph = small(false);
+    let stop = Stop { iterations: 100, tolerance: 1e-7 };
+    let mut scores = pagerank(&graph, stop, &mut team()).unwrap().scores;
+    pagerank::verify(&graph, &scores, 1e-6).unwrap();
+    scores[1] += 1e-3;
+    assert!(pagerank::verify(&graph, &scores, 1e-6).expect_err("a sum").contains("sum to"));
+    scores[2] -= 1e-3;
+    assert!(pagerank::verify(&graph, &scores, 1e-6).expect_err("a change").contains("one more iteration"));
+
+    let mut scores = brandes(&graph, &[0, 3], &mut team()).unwrap();
+    // From each end of the path, the first inner vertex leads to two others and the second one to one.
+    assert_eq!(*scores, [0.0, 3.0, 3.0, 0.0, 0.0, 0.0]);
+    brandes::verify(&graph, &[0, 3], &scores, 1e-12).unwrap();
+    scores[3] += 1e-9;
+    assert!(brandes::verify(&graph, &[0, 3], &scores, 1e-12).is_err());
+}
+
+#[test]
+fn pagerank_of_a_star_is_what_its_equations_say() {
+    // Three leaves point at the hub, which points nowhere: h = b + 3dl, l = b, b = (1 - d + dh) / 4, h + 3l = 1.
+    let graph = Csr::build(4, &[[1, 0], [2, 0], [3, 0]], Shape::DIRECTED, &mut team()).unwrap();
+    let ranked = pagerank(&graph, Stop { iterations: 1000, tolerance: 1e-12 }, &mut team()).unwrap();
+    let leaf = 1.0 / (4.0 + 3.0 * pagerank::DAMPING);
+    assert!((ranked.scores[1] - leaf).abs() < 1e-7 && (ranked.scores[0] - (1.0 - 3.0 * leaf)).abs() < 1e-7);
+    assert!(ranked.iterations < 100 && ranked.change < 1e-12, "{} iterations", ranked.iterations);
+    let once = pagerank(&graph, Stop { iterations: 1, tolerance: 0.0 }, &mut team()).unwrap();
+    assert_eq!(once.iterations, 1);
+    assert!(pagerank(&graph, Stop { iterations: 1, tolerance: f64::NAN }, &mut team()).is_err());
+}
+
+#[test]
+fn graphs_with_nothing_in_them_have_answers() {
+    let mut team = team();
+    let empty = Csr::build(0, &[], Shape::DIRECTED, &mut team).unwrap();
+    assert!(bfs(&empty, 0, &mut team).is_err());
+    assert!(brandes(&empty, &[0], &mut team).is_err());
+    assert_eq!(afforest(&empty, &mut team).unwrap().count(), 0);
+    assert_eq!(shiloach_vishkin(&empty, &mut team).unwrap().count(), 0);
+    assert!(pagerank(&empty, Stop { iterations: 5, tolerance: 0.0 }, &mut team).unwrap().scores.is_empty());
+    let alone = Csr::build(70, &[], Shape::UNDIRECTED, &mut team).unwrap();
+    assert_eq!(bfs(&alone, 69, &mut team).unwrap().depths().iter().filter(|depth| **depth == 0).count(), 1);
+    assert_eq!(afforest(&alone, &mut team).unwrap().count(), 70);
+    let ranked = pagerank(&alone, Stop { iterations: 5, tolerance: 0.0 }, &mut team).unwrap();
+    assert!(ranked.scores.iter().all(|score| (score - 1.0 / 70.0).abs() < 1e-12));
+    assert!(brandes(&alone, &[3], &mut team).unwrap().iter().all(|score| *score == 0.0));
+}
+
+/// Every kernel's answer on `graph`, verified, as bits.
+fn answers(graph: &Csr, sources: &[u32], team: &mut Team) -> Vec<u64> {
+    let mut answers = Vec::new();
+    for source in sources {
+        let tree = bfs(graph, *source, team).unwrap();
+        bfs::verify(graph, *source, &tree).unwrap();
+        answers.extend(tree.depths().iter().map(|depth| *depth as u64));
+    }
+    for components in [afforest(graph, team).unwrap(), shiloach_vishkin(graph, team).unwrap()] {
+        components::verify(graph, &components).unwrap();
+        answers.extend((0..graph.vertices() as u32).map(|vertex| u64::from(components.label(vertex))));
+    }
+    let ranked = pagerank(graph, Stop { iterations: 60, tolerance: 1e-6 }, team).unwrap();
+    pagerank::verify(graph, &ranked.scores, 1e-4).unwrap();
+    answers.extend(ranked.scores.iter().map(|score| score.to_bits()));
+    let scores = brandes(graph, sources, team).unwrap();
+    brandes::verify(graph, sources, &scores, 1e-9).unwrap();
+    answers.extend(scores.iter().map(|score| score.to_bits()));
+    answers
+}
+
+#[test]
+fn answers_are_right_and_the_same_bits_for_any_number_of_threads_and_in_every_run() {
+    for name in ["kron:13:16", "uniform:12:4", "kron:9:1"] {
+        let graph = synthetic(name);
+        let expected = answers(&graph, &[1, 77], &mut Team::new(1).unwrap());
+        for threads in [2, 3, 2] {
+            assert!(
+                answers(&graph, &[1, 77], &mut Team::new(threads).unwrap()) == expected,
+                "{name}, {threads} threads"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_search_goes_up_and_down_again() {
+    // A dense core, where bottom up pays, with long tails, where it does not, and a second core behind one of them.
+    let mut edges: Vec<Edge> = Vec::new();
+    for core in [0, 3000] {
+        edges.extend((0..300u32).flat_map(|a| (1..60).map(move |b| [core + a, core + (a + b * 7) % 300])));
+    }
+    edges.extend((300..3000u32).map(|v| [v, v + 1]));
+    edges.push([0, 300]);
+    for shape in [Shape::UNDIRECTED, Shape::DIRECTED] {
+        let graph = Csr::build(3300, &edges, shape, &mut team()).unwrap();
+        for source in [0, 299, 1000, 3299] {
+            bfs::verify(&graph, source, &bfs(&graph, source, &mut team()).unwrap()).unwrap();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn answers_are_right_on_any_graph(
+        vertices in 1..400u32,
+        ends in proptest::collection::vec((any::<u32>(), any::<u32>()), 0..800),
+        source in any::<u32>(),
+        is_directed in any::<bool>(),
+        keeps_loops in any::<bool>(),
+    ) {
+        let edges: Vec<Edge> = ends.iter().map(|(a, b)| [a % vertices, b % vertices]).collect();
+        let mut team = Team::new(2).unwrap();
+        let graph = Csr::build(vertices as usize, &edges, Shape { is_directed, keeps_loops }, &mut team).unwrap();
+        answers(&graph, &[source % vertices, 0], &mut team);
+    }
+}

@@ -1,0 +1,80 @@
+//! The kernels on real graphs, where there are any beside the project: `BIOMBO_GRAPHS` names their folder.
+
+use std::path::{Path, PathBuf};
+
+use biombo_graph::csr::{Csr, Shape};
+use biombo_graph::ids::{Ids, Interner};
+use biombo_graph::input::{EdgeReader, Item};
+use biombo_graph::kernels::pagerank::Stop;
+use biombo_graph::kernels::{afforest, bfs, brandes, components, pagerank, shiloach_vishkin};
+use biombo_graph::team::Team;
+use biombo_graph::view::View;
+
+fn files() -> Vec<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/graphs");
+    let folder = std::env::var_os("BIOMBO_GRAPHS").map_or_else(beside, PathBuf::from);
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "zst")).collect();
+    files.sort();
+    if files.is_empty() {
+        eprintln!("skipped: no real graphs here; BIOMBO_GRAPHS names a folder of them");
+    }
+    files
+}
+
+fn load(file: &Path, shape: Shape, team: &mut Team) -> (Csr, Ids) {
+    let (mut reader, mut interner, mut edges) =
+        (EdgeReader::open(file).expect("the file opens"), Interner::new(), Vec::new());
+    while let Some(item) = reader.next_item().expect("it is sound") {
+        let Item::Edge(source, destination) = item else { continue };
+        edges.push([source, destination].map(|id| interner.number(id).expect("not too many")));
+    }
+    let ids = interner.finish(&mut edges);
+    (Csr::build(ids.len(), &edges, shape, team).expect("a graph"), ids)
+}
+
+/// Vertices of each, as those who published them count.
+const COUNTS: [(&str, usize); 8] = [
+    ("cit-HepPh", 34_546),
+    ("ego-Facebook", 4_039),
+    ("musae-github", 37_700),
+    ("soc-Epinions1", 75_879),
+    ("soc-Slashdot0902", 82_168),
+    ("sx-mathoverflow", 24_818),
+    ("web-NotreDame", 325_729),
+    ("wiki-Vote", 7_115),
+];
+
+#[test]
+fn every_kernel_is_right_on_every_real_graph_and_the_same_for_all_threads() {
+    for file in files() {
+        let name = file.file_name().unwrap().to_string_lossy().split('.').next().unwrap().to_owned();
+        let mut teams = [Team::new(1).unwrap(), Team::new(2).unwrap()];
+        for shape in [Shape::DIRECTED, Shape::UNDIRECTED] {
+            let (graph, ids) = load(&file, shape, &mut teams[1]);
+            if let Some((_, vertices)) = COUNTS.iter().find(|(known, _)| *known == name) {
+                assert_eq!(ids.len(), *vertices, "{name}");
+            }
+            let source = (0..graph.vertices() as u32).max_by_key(|vertex| graph.out_degree(*vertex)).unwrap();
+            let mut answers = Vec::new();
+            for team in &mut teams {
+                let tree = bfs(&graph, source, team).unwrap();
+                bfs::verify(&graph, source, &tree).unwrap_or_else(|wrong| panic!("bfs on {name}: {wrong}"));
+                let sampled = afforest(&graph, team).unwrap();
+                components::verify(&graph, &sampled).unwrap_or_else(|wrong| panic!("cc on {name}: {wrong}"));
+                let hooked = shiloach_vishkin(&graph, team).unwrap();
+                components::verify(&graph, &hooked).unwrap_or_else(|wrong| panic!("cc-sv on {name}: {wrong}"));
+                let ranked = pagerank(&graph, Stop { iterations: 100, tolerance: 1e-4 }, team).unwrap();
+                pagerank::verify(&graph, &ranked.scores, 2e-4).unwrap_or_else(|wrong| panic!("pr on {name}: {wrong}"));
+                let sources = [source, 0, 7];
+                let scores = brandes(&graph, &sources, team).unwrap();
+                brandes::verify(&graph, &sources, &scores, 1e-9)
+                    .unwrap_or_else(|wrong| panic!("bc on {name}: {wrong}"));
+                let bits = ranked.scores.iter().chain(scores.iter()).map(|score| score.to_bits());
+                answers.push((tree.depths(), bits.collect::<Vec<_>>()));
+            }
+            assert!(answers[0] == answers[1], "{name}: the answers of one and two threads differ");
+        }
+    }
+}
