@@ -18,8 +18,8 @@ use crate::supply::Made;
 use crate::table::{Data, Footer, Segment};
 use crate::{Lsn, Mode, Position};
 
-/// How far a fresh direct segment is filled with zeros ahead of small writes, in bytes. The first write to room that was only
-/// reserved makes the file system note durably that it is in use, which costs as much as the write; so that is done for many
+/// How far a fresh segment that is not mapped is filled with zeros ahead of small writes, in bytes. The first synced write to room that was
+/// only reserved makes the file system note durably that it is in use, which costs as much as the write; so that is done for many
 /// writes at once, for as much as was written before, between these bounds.
 const FILL_BYTES_MIN: u64 = 16 << 10;
 const FILL_BYTES_MAX: u64 = 256 << 10;
@@ -41,7 +41,7 @@ pub(crate) struct Active {
     offset: u64,
     /// The room ahead (mapped only).
     pub ahead: Option<Arc<Ahead>>,
-    /// To here the file is in use (direct only).
+    /// To here the file is in use (not mapped only).
     filled: u64,
 }
 
@@ -102,8 +102,7 @@ impl Active {
         let padded = self.padded(bytes);
         match self.header.mode {
             Mode::Mapped => self.reach(padded as u64),
-            Mode::Direct => self.fill(padded as u64)?,
-            Mode::Buffered => {}
+            Mode::Direct | Mode::Buffered => self.fill(padded as u64)?,
         }
         let Self { header, file, seed, sink, offset, .. } = self;
         let into = match sink {

@@ -63,8 +63,9 @@ pub enum SegmentKind {
 /// How a log chooses the mode of its next segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Modes {
-    /// By what appends ask for: mapped for `Os`, direct for `Sync`, with hysteresis: a few `Sync` appends to a mapped segment
-    /// are synced through it, and some `Os` appends in sequence to a direct one are written direct, before it is sealed.
+    /// By what appends ask for: mapped for `Os`, buffered for `Sync` (direct, where sealed segments are read directly), with
+    /// hysteresis: a few `Sync` appends to a mapped segment are synced through it, and one for `Sync` takes some `Os` appends
+    /// in sequence, before it is sealed.
     #[default]
     ByDurability,
     /// Always the same.

@@ -95,7 +95,7 @@ impl Log {
             files,
             flush,
             active: None,
-            chooser: Chooser::new(options.modes),
+            chooser: Chooser::new(options.modes, options.io),
             options,
             written_lsn: recovered.next_lsn,
             footers: None,
