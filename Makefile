@@ -9,7 +9,7 @@ CARGO ?= cargo
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test build crash fuzz lint doc clean
+.PHONY: help setup demo test build record crash fuzz lint doc clean
 
 help: ## this list
 	@echo 'Biombo: make targets'
@@ -32,6 +32,9 @@ test: setup ## build and run every test with all features
 
 build: setup ## target/release/biombo with every engine
 	$(CARGO) build --locked --release --package biombo-cli --all-features
+
+record: build ## measure a few benches, compare them with docs/record.jsonl, and keep them there unless something got slower
+	@scripts/record.sh "$$CARGO_TARGET_DIR/release/biombo"
 
 crash: setup ## SIGKILL loops of 100 and 200 rounds (`make test`: 20 and 10), and 10 million different images of simulated crashes
 	BIOMBO_KILL_ROUNDS=$${BIOMBO_KILL_ROUNDS:-100} BIOMBO_KILL_LOG_ROUNDS=$${BIOMBO_KILL_LOG_ROUNDS:-200} \

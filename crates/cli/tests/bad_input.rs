@@ -93,7 +93,7 @@ impl Table {
         fs::write(target.join(format!("bad-input-{part}.md")), &table).expect("the table is kept");
         // The parts that are there, as one page; tests run in any order, the last one to end writes all.
         let mut page = String::from("| tried | exit | answer |\n|---|---|---|\n");
-        for part in ["arguments", "input", "stores", "machine", "bench", "shift"] {
+        for part in ["arguments", "input", "stores", "machine", "bench", "shift", "compare"] {
             let rows = fs::read_to_string(target.join(format!("bad-input-{part}.md"))).unwrap_or_default();
             rows.lines().skip(2).for_each(|row| page.push_str(&format!("{row}\n")));
         }
@@ -499,4 +499,36 @@ fn a_bench_of_shifts_or_traces_refuses_before_it_works() {
         t.case("bench trace: scans over an engine without order", line, 1, &["the trace's scans"]);
     }
     t.end("shift");
+}
+
+#[test]
+fn a_comparison_says_what_it_cannot_compare() {
+    let mut t = Table::new();
+    t.file("empty.jsonl", b"");
+    t.file("text.jsonl", b"hello\n");
+    t.case(
+        "two runs to compare",
+        "bench ycsb --engine null --workload c --records 9 --operations 9 --json DIR/c.jsonl",
+        0,
+        &[],
+    );
+    t.case(
+        "and one of another workload",
+        "bench ycsb --engine null --workload a --records 9 --operations 9 --json DIR/a.jsonl",
+        0,
+        &[],
+    );
+    for (what, files, status, says) in [
+        ("without a second file", "DIR/c.jsonl", 2, "NEW.jsonl"),
+        ("of a file that is not there", "DIR/c.jsonl DIR/nosuch.jsonl", 1, "nosuch.jsonl"),
+        ("of a file without runs", "DIR/empty.jsonl DIR/c.jsonl", 1, "empty.jsonl holds no run"),
+        ("of a file of text", "DIR/c.jsonl DIR/text.jsonl", 1, "text.jsonl: line 1 is no record"),
+        ("of runs that have nothing in common", "DIR/a.jsonl DIR/c.jsonl", 1, "no run in common"),
+        ("of single runs", "DIR/c.jsonl DIR/c.jsonl", 1, "--repeat 9"),
+        ("--threshold 5", "DIR/c.jsonl DIR/c.jsonl --threshold 5", 2, "0.05 is five percent"),
+        ("--threshold -1", "DIR/c.jsonl DIR/c.jsonl --threshold=-1", 2, "--threshold"),
+    ] {
+        t.case(&format!("bench compare {what}"), &format!("bench compare {files}"), status, &[says]);
+    }
+    t.end("compare");
 }

@@ -285,3 +285,44 @@ fn recorded_operations_are_replayed_a_file_each_or_one_by_all() {
         (&0.into(), &0.into(), &0.0.into())
     );
 }
+
+/// Seven runs a side over the null engine, as lines; `factor` slows those of the second.
+fn two_sides(dir: &Path, factor: f64) {
+    let line = "bench ycsb --engine null --workload c --records 100 --operations 200 --repeat 7 --dir DIR/runs --json DIR/old.jsonl";
+    assert_eq!(run(line, dir).status, 0);
+    let text = fs::read_to_string(dir.join("old.jsonl")).expect("the lines");
+    let side = |factor: f64| -> String {
+        let runs = text.lines().enumerate().map(|(i, line)| {
+            let mut record: serde_json::Value = serde_json::from_str(line).expect("a record");
+            record["ops_per_s"] = serde_json::json!(factor * (100_000.0 + 100.0 * i as f64));
+            format!("{record}\n")
+        });
+        runs.collect()
+    };
+    fs::write(dir.join("old.jsonl"), side(1.0)).expect("the lines");
+    fs::write(dir.join("new.jsonl"), side(factor)).expect("the lines");
+}
+
+#[test]
+fn a_comparison_ends_with_1_on_a_regression_beyond_the_threshold_alone() {
+    let dir = tempdir().expect("a directory");
+    two_sides(dir.path(), 0.94);
+    let compare = |options: &str| {
+        let run = run(&format!("bench compare DIR/old.jsonl DIR/new.jsonl {options}"), dir.path());
+        (run.status, run.text().to_owned(), run.stderr)
+    };
+    let (status, out, error) = compare("");
+    assert_eq!(status, 1, "{error}");
+    assert!(out.contains("-6.0 %") && out.contains("WORSE, beyond the threshold"), "{out}");
+    assert!(error.contains("lost 5.0 % or more"), "{error}");
+    let (status, out, _) = compare("--threshold 0.2");
+    assert!(status == 0 && out.contains("0 better, 1 worse (0 beyond"), "{out}");
+    let (status, out, _) = compare("--json");
+    let line: serde_json::Value = serde_json::from_str(&out).expect("one object");
+    assert_eq!((status, &line["regressions"], &line["resamples"]), (1, &1.into(), &5_000.into()));
+    let figure = &line["rows"][0]["figures"][0];
+    assert_eq!((&line["rows"][0]["workload"], &figure["metric"]), (&"c".into(), &"ops_per_s".into()));
+    assert_eq!((&figure["verdict"], &figure["regression"]), (&"worse".into(), &true.into()));
+    // The other way round it is a gain.
+    assert_eq!(run("bench compare DIR/new.jsonl DIR/old.jsonl", dir.path()).status, 0);
+}

@@ -6,10 +6,13 @@
 //! - [`measure`]: memory, room on disk, bytes written;
 //! - [`process`]: every run in a process of its own;
 //! - [`bench`](mod@bench): a plan of runs; [`progress`] of them; [`record`]: one JSON line for each;
-//! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`mod@table`] for the terminal, [`report`] for the browser.
+//! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`mod@table`] for the terminal, [`report`] for the browser;
+//! - [`compare`](mod@compare): what changed from one file of records to another, and whether it is more than noise.
 #![forbid(unsafe_code)]
 
 pub mod bench;
+mod columns;
+pub mod compare;
 pub mod driver;
 pub mod measure;
 pub mod null;

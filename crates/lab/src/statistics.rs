@@ -47,7 +47,8 @@ pub struct Ratio {
 /// missed once in sixteen.
 pub const PAIRS_MIN: usize = 6;
 
-const RESAMPLES: usize = 5_000;
+/// Resamples of every interval.
+pub const RESAMPLES: usize = 5_000;
 
 /// The ratio `a` to `b` of each pair `(a, b)` of figures that were taken side by side, its median, and the median's 95 %
 /// interval by the percentile bootstrap (Efron) with 5,000 resamples of whole pairs. A drift of the machine meets both of a
@@ -62,24 +63,74 @@ const RESAMPLES: usize = 5_000;
 pub fn ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a / b).filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect();
     let spread = Spread::of(ratios.iter().copied())?;
-    let interval = (ratios.len() >= PAIRS_MIN).then(|| bootstrap(&ratios));
+    let interval = (ratios.len() >= PAIRS_MIN).then(|| {
+        let mut resample = Resample::new(&ratios, 0);
+        bootstrap(0.95, || resample.median())
+    });
     Some(Ratio { median: spread.median, min: spread.min, max: spread.max, pairs: ratios.len(), interval })
 }
 
-/// The 2.5th and the 97.5th percentile of the medians of resamples.
-fn bootstrap(figures: &[f64]) -> (f64, f64) {
-    let mut random = Random::new(0xB00, figures.len() as u64);
-    let mut sample = vec![0.0; figures.len()];
-    let mut medians: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            sample.iter_mut().for_each(|x| *x = figures[random.below(figures.len() as u64) as usize]);
-            sample.sort_by(f64::total_cmp);
-            middle(&sample).expect("invariant: a resample is as long as the figures, which are not empty")
-        })
-        .collect();
-    medians.sort_by(f64::total_cmp);
-    let at = |share: f64| medians[((RESAMPLES - 1) as f64 * share).round() as usize];
-    (at(0.025), at(0.975))
+/// How the median of one series stands to that of another, which was taken at another time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// The median of the new figures by that of the old ones.
+    pub ratio: f64,
+    /// The interval of that ratio, where both have at least [`PAIRS_MIN`] figures.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// The median of `new` by the median of `old`, and the interval that holds the true ratio with probability `level`, by the percentile
+/// bootstrap: both series are resampled on their own, 5,000 times, as their figures are no pairs. The same figures always give the
+/// same interval. `None` where a series has no figure, or one that is not above 0.
+///
+/// ```
+/// let (old, new) = ([100.0, 101.0, 99.0, 100.0, 102.0, 98.0], [90.0, 91.0, 89.0, 90.0, 92.0, 88.0]);
+/// let change = biombo_lab::statistics::change(&new, &old, 0.95).expect("figures of both");
+/// let (low, high) = change.interval.expect("six of each are enough");
+/// assert!(change.ratio == 0.9 && 0.85 < low && high < 0.95);
+/// ```
+pub fn change(new: &[f64], old: &[f64], level: f64) -> Option<Change> {
+    if new.iter().chain(old).any(|figure| !figure.is_finite() || *figure <= 0.0) {
+        return None;
+    }
+    let median = |figures: &[f64]| Spread::of(figures.iter().copied()).map(|spread| spread.median);
+    let ratio = median(new)? / median(old)?;
+    let interval = (new.len().min(old.len()) >= PAIRS_MIN).then(|| {
+        let (mut new, mut old) = (Resample::new(new, 1), Resample::new(old, 2));
+        bootstrap(level, || new.median() / old.median())
+    });
+    Some(Change { ratio, interval })
+}
+
+/// Resamples of figures: as many of them, drawn with repetition.
+struct Resample<'a> {
+    figures: &'a [f64],
+    sample: Vec<f64>,
+    random: Random,
+}
+
+impl<'a> Resample<'a> {
+    fn new(figures: &'a [f64], stream: u64) -> Self {
+        let random = Random::new(0xB00 + stream, figures.len() as u64);
+        Self { figures, sample: vec![0.0; figures.len()], random }
+    }
+
+    /// The median of the next one.
+    fn median(&mut self) -> f64 {
+        let Self { figures, sample, random } = self;
+        sample.iter_mut().for_each(|x| *x = figures[random.below(figures.len() as u64) as usize]);
+        sample.sort_by(f64::total_cmp);
+        middle(sample).expect("invariant: a resample is as long as the figures, which are not empty")
+    }
+}
+
+/// The percentiles of what 5,000 resamples give, between which lies a share of `level`.
+fn bootstrap(level: f64, resampled: impl FnMut() -> f64) -> (f64, f64) {
+    let mut all: Vec<f64> = std::iter::repeat_with(resampled).take(RESAMPLES).collect();
+    all.sort_by(f64::total_cmp);
+    let at = |share: f64| all[((RESAMPLES - 1) as f64 * share).round() as usize];
+    let tail = (1.0 - level) / 2.0;
+    (at(tail), at(1.0 - tail))
 }
 
 #[cfg(test)]
@@ -129,6 +180,42 @@ mod tests {
             })
             .count();
         assert!((360..=396).contains(&held), "{held} of 400 intervals hold the truth");
+    }
+
+    /// Of 200 tries with nine runs of each build, of which single runs spread by 2 %: how often a change is seen, and how often it is
+    /// a loss.
+    fn tries(factor: f64) -> (u32, u32) {
+        let mut random = Random::new(9, 4);
+        let (mut seen, mut lost) = (0, 0);
+        for _ in 0..200 {
+            let mut runs = |scale: f64| (0..9).map(|_| scale * (1.0 + 0.02 * normal(&mut random))).collect::<Vec<_>>();
+            let (old, new) = (runs(100.0), runs(100.0 * factor));
+            let (low, high) = change(&new, &old, 0.95).unwrap().interval.unwrap();
+            seen += u32::from(low > 1.0 || high < 1.0);
+            lost += u32::from(high < 1.0);
+        }
+        (seen, lost)
+    }
+
+    #[test]
+    fn two_series_of_one_build_rarely_differ_and_a_loss_of_five_percent_is_seen() {
+        let (seen, _) = tries(1.0);
+        assert!(seen <= 10, "{seen} of 200 tries found a difference where there is none");
+        let (_, lost) = tries(0.95);
+        assert!(lost >= 190, "{lost} of 200 tries found the loss");
+    }
+
+    #[test]
+    fn a_change_needs_figures_above_zero_and_enough_of_them_for_an_interval() {
+        let six = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let doubled = six.map(|x| 2.0 * x);
+        assert_eq!(change(&doubled, &six, 0.95).map(|change| change.ratio), Some(2.0));
+        assert!(change(&six, &six[1..], 0.95).is_some_and(|change| change.interval.is_none()));
+        assert_eq!(change(&[], &six, 0.95), None);
+        assert_eq!(change(&[0.0; 6], &six, 0.95), None);
+        let (wide, narrow) = (change(&six, &six, 0.99).unwrap(), change(&six, &six, 0.5).unwrap());
+        let width = |change: Change| change.interval.map(|(low, high)| high / low).unwrap();
+        assert!(width(wide) > width(narrow), "the surer, the wider");
     }
 
     #[test]

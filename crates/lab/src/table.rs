@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::columns;
 use crate::record::Latency;
 use crate::statistics::Ratio;
 use crate::summary::{Row, Table};
@@ -59,25 +60,7 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
     for row in &table.rows {
         lines.extend(row_lines(row, &header));
     }
-    let widths: Vec<usize> =
-        (0..header.len()).map(|c| lines.iter().map(|line| line[c].chars().count()).max().unwrap_or(0)).collect();
-    for (i, line) in lines.iter().enumerate() {
-        let cells: Vec<String> = line
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            // Names to the left, figures to the right.
-            .map(
-                |(c, (cell, &width))| {
-                    if c == 0 || c == 3 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-                },
-            )
-            .collect();
-        writeln!(output, "  {}", cells.join("  ").trim_end())?;
-        if i == 0 {
-            writeln!(output, "  {}", "-".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1)))?;
-        }
-    }
+    columns::write(&lines, &[0, 3], output)?;
     if let Some(rate) = table.device_reads_per_s() {
         writeln!(output, "  device: {} random reads/s at depth {}", count(rate), table.threads)?;
     }

@@ -1,5 +1,6 @@
 //! `biombo bench`: the laboratory from the command line.
 
+mod compare;
 mod db;
 mod options;
 mod shift;
@@ -11,6 +12,7 @@ use biombo_lab::bench::Plan;
 use biombo_lab::process::{WorkerCommand, worker};
 use clap::Subcommand;
 
+use self::compare::CompareArgs;
 use self::db::DbArgs;
 use self::options::Outputs;
 use self::shift::ShiftArgs;
@@ -27,6 +29,7 @@ pub(crate) enum BenchCommand {
     Db(DbArgs),
     Shift(ShiftArgs),
     Trace(TraceArgs),
+    Compare(CompareArgs),
 }
 
 /// Run it.
@@ -36,6 +39,7 @@ pub(crate) fn bench(command: BenchCommand) -> Done {
         BenchCommand::Db(args) => db::run(args),
         BenchCommand::Shift(args) => shift::run(args),
         BenchCommand::Trace(args) => trace::run(args),
+        BenchCommand::Compare(args) => compare::run(&args),
     }
 }
 

@@ -1,0 +1,87 @@
+//! A comparison for people.
+
+use std::io::{self, Write};
+
+use super::{Comparison, Figure, Verdict};
+use crate::columns;
+use crate::statistics::PAIRS_MIN;
+use crate::summary::Table;
+use crate::units::{count, duration_ns};
+
+/// A table for each workload, then what is to be said of all.
+pub fn print(comparison: &Comparison, output: &mut impl Write) -> io::Result<()> {
+    for difference in &comparison.differences {
+        writeln!(output, "note: another {difference}")?;
+    }
+    let mut rest = comparison.rows.as_slice();
+    while let Some(first) = rest.first() {
+        let here = rest.iter().take_while(|row| row.table == first.table).count();
+        heading(&first.table, output)?;
+        let header = ["engine", "figure", "old", "new", "change", "interval", ""];
+        let mut lines = vec![header.map(str::to_owned).to_vec()];
+        for row in &rest[..here] {
+            for (i, figure) in row.figures.iter().enumerate() {
+                let name = if i == 0 { row.row.clone() } else { String::new() };
+                lines.push(line(name, figure));
+            }
+        }
+        columns::write(&lines, &[0, 1, 6], output)?;
+        writeln!(output)?;
+        rest = &rest[here..];
+    }
+    for (rows, file) in [(&comparison.only_old, "old"), (&comparison.only_new, "new")] {
+        for row in rows {
+            writeln!(output, "only in the {file} file: {row}")?;
+        }
+    }
+    conclusion(comparison, output)
+}
+
+fn heading(table: &Table, output: &mut impl Write) -> io::Result<()> {
+    let pace = table.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {}/s", count(rate)));
+    let (name, work, choice) = (table.bench_name(), table.sweep_heading(), table.choice());
+    let records = count(table.records as f64);
+    writeln!(output, "{name} {work} ({choice}): {records} records of {}, {}, {pace}", table.sizes(), table.durability)
+}
+
+fn line(name: String, figure: &Figure) -> Vec<String> {
+    let mut parts = figure.metric.split('.');
+    let (what, show): (String, fn(f64) -> String) = match (parts.next(), parts.next()) {
+        (Some("latency_ns"), Some(kind)) => (format!("{} p99", kind.replace('_', "-")), duration_ns),
+        (Some("waf"), _) => ("WAF".to_owned(), |waf| format!("{waf:.2}")),
+        _ => ("ops/s".to_owned(), count),
+    };
+    let said = match (figure.judged, figure.verdict) {
+        (_, Verdict::Unknown) if figure.judged => Verdict::Unknown.name().to_owned(),
+        (true, _) if figure.regression => "WORSE, beyond the threshold".to_owned(),
+        (true, verdict) => verdict.name().to_owned(),
+        // Not judged: its interval speaks for itself.
+        (false, _) => String::new(),
+    };
+    let interval =
+        figure.interval.map_or("-".to_owned(), |(low, high)| format!("{} .. {}", percent(low), percent(high)));
+    vec![name, what, show(figure.old.median), show(figure.new.median), percent(figure.ratio), interval, said]
+}
+
+/// A ratio as a change: `+3.1 %`.
+fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+}
+
+fn conclusion(comparison: &Comparison, output: &mut impl Write) -> io::Result<()> {
+    let of = |verdict| comparison.judged().filter(|figure| figure.verdict == verdict).count();
+    let regressions = comparison.regressions();
+    writeln!(
+        output,
+        "{} judged: {} better, {} worse ({regressions} beyond the threshold of {:.1} %), {} without a difference{}",
+        comparison.judged().count(),
+        of(Verdict::Better),
+        of(Verdict::Worse),
+        comparison.threshold * 100.0,
+        of(Verdict::Same),
+        match of(Verdict::Unknown) {
+            0 => String::new(),
+            few => format!(", {few} with fewer than {PAIRS_MIN} runs on a side"),
+        },
+    )
+}

@@ -1,0 +1,101 @@
+//! Verdicts over records whose truth is known.
+
+use super::*;
+use crate::record::tests::record;
+use crate::workload::Random;
+
+/// Runs of `engine` around `ops_per_s`, spread by `noise`.
+fn runs(engine: &str, ops_per_s: f64, noise: f64, count: u32, seed: u64) -> Vec<Record> {
+    let mut random = Random::new(seed, 1);
+    let mut normal = || (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+    (1..=count).map(|repetition| record(engine, "hard", repetition, ops_per_s * (1.0 + noise * normal()))).collect()
+}
+
+fn verdict(old: &[Record], new: &[Record], threshold: f64) -> (Verdict, bool) {
+    let comparison = compare(old, new, threshold).unwrap();
+    let judged: Vec<_> = comparison.judged().collect();
+    assert_eq!(judged.len(), 1);
+    (judged[0].verdict, comparison.regressions() > 0)
+}
+
+#[test]
+fn a_loss_beyond_the_threshold_is_a_regression_and_a_smaller_one_is_worse_only() {
+    let old = runs("log", 100_000.0, 0.005, 9, 1);
+    let new = |factor| runs("log", 100_000.0 * factor, 0.005, 9, 2);
+    assert_eq!(verdict(&old, &new(0.90), 0.05), (Verdict::Worse, true));
+    assert_eq!(verdict(&old, &new(0.98), 0.05), (Verdict::Worse, false));
+    assert_eq!(verdict(&old, &new(0.98), 0.01), (Verdict::Worse, true));
+    assert_eq!(verdict(&old, &new(1.10), 0.05), (Verdict::Better, false));
+    assert_eq!(verdict(&old, &new(1.0), 0.0), (Verdict::Same, false));
+}
+
+#[test]
+fn all_rows_of_a_comparison_together_are_wrong_once_in_twenty_and_a_loss_of_five_percent_is_caught() {
+    let engines = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let side = |factor: f64, seed: u64| -> Vec<Record> {
+        let rows =
+            engines.iter().zip(10..).flat_map(|(engine, i)| runs(engine, 1e5 * factor, 0.015, 9, seed * 100 + i));
+        // Without what is not judged: it only takes time.
+        rows.map(|record| Record { latency_ns: Default::default(), waf: None, ..record }).collect()
+    };
+    let compared = |factor, seed| compare(&side(1.0, seed), &side(factor, seed + 1_000), 0.05).unwrap();
+    let differs = |c: &Comparison| c.judged().any(|figure| figure.verdict != Verdict::Same);
+    // Two are to be expected; with intervals of 95 % for each row it would be sixteen.
+    let false_alarms = (0..40).filter(|seed| differs(&compared(1.0, *seed))).count();
+    assert!(false_alarms <= 6, "{false_alarms} of 40 comparisons of one build show a difference");
+    let caught = (0..20).filter(|seed| compared(0.95, *seed).regressions() > 0).count();
+    assert!(caught >= 19, "{caught} of 20 builds that are slower by 5 % are caught");
+}
+
+#[test]
+fn in_an_open_loop_the_latencies_are_judged_and_larger_is_worse() {
+    let at = |p99: u64| -> Vec<Record> {
+        let mut records = runs("log", 50_000.0, 0.0, 7, 1);
+        for (i, record) in records.iter_mut().enumerate() {
+            record.rate = Some(50_000.0);
+            for latency in record.latency_ns.values_mut() {
+                latency.p99 = p99 + i as u64;
+            }
+        }
+        records
+    };
+    let comparison = compare(&at(1_000), &at(1_200), 0.05).unwrap();
+    let judged: Vec<_> = comparison.judged().map(|figure| figure.metric.as_str()).collect();
+    assert_eq!(judged, ["latency_ns.read.p99", "latency_ns.update.p99"]);
+    assert_eq!(comparison.regressions(), 2);
+    assert_eq!(compare(&at(1_200), &at(1_000), 0.05).unwrap().regressions(), 0);
+}
+
+#[test]
+fn too_few_runs_judge_nothing_and_other_settings_are_other_rows() {
+    let old = runs("log", 100_000.0, 0.01, 5, 1);
+    assert_eq!(verdict(&old, &runs("log", 50_000.0, 0.01, 9, 2), 0.05), (Verdict::Unknown, false));
+    let mut threads = old.clone();
+    threads.iter_mut().for_each(|record| record.threads = 4);
+    assert!(compare(&old, &threads, 0.05).unwrap_err().to_string().contains("no run in common"));
+    let both: Vec<Record> = old.iter().chain(&threads).cloned().collect();
+    let comparison = compare(&old, &both, 0.05).unwrap();
+    assert_eq!((comparison.rows.len(), comparison.only_new.len(), comparison.only_old.len()), (1, 1, 0));
+    assert!(comparison.only_new[0].contains("4 threads"), "{}", comparison.only_new[0]);
+    assert!(compare(&old, &old, 1.0).is_err() && compare(&old, &old, f64::NAN).is_err());
+}
+
+#[test]
+fn the_table_says_the_change_with_its_interval_and_what_else_is_different() {
+    let old = runs("log", 100_000.0, 0.005, 9, 1);
+    let mut new = runs("log", 80_000.0, 0.005, 9, 2);
+    new.iter_mut().for_each(|record| record.host.cores = 64);
+    let mut text = Vec::new();
+    print(&compare(&old, &new, 0.05).unwrap(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    for expected in [
+        "note: another machine: A processor (2 cores)",
+        "YCSB workload A, 2 threads (zipfian): 1.00 k records of 16 + 1000 bytes, os, closed loop",
+        "log hard-8  ops/s",
+        "WORSE, beyond the threshold",
+        "read p99",
+        "1 judged: 0 better, 1 worse (1 beyond the threshold of 5.0 %), 0 without a difference",
+    ] {
+        assert!(text.contains(expected), "`{expected}` is missing in\n{text}");
+    }
+}
