@@ -10,7 +10,7 @@ use biombo_journal::{JournalOptions, Modes};
 use crate::intent::Intents;
 use crate::lane::{Instance, Lane};
 use crate::manifest::{self, CREATING, FORMAT, MANIFEST, Manifest};
-use crate::migration::Mover;
+use crate::migration::{Mover, Tidier};
 use crate::options::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
 use crate::owner::{LOCK, Owner};
 use crate::placement::PlacementJournal;
@@ -197,7 +197,15 @@ impl<'a> Opening<'a> {
         };
         let leftovers = placements.leftovers().map(|(_, leftover)| leftover);
         let topology = Topology::new(placements.placement().clone(), leftovers);
-        let mover = hard.then(|| Mover::new(placements));
+        let topology = Arc::new(Present::new(topology));
+        let mover = hard.then(|| {
+            let (instances, lanes, poison) = (Arc::clone(&instances), Arc::clone(&lanes), Arc::clone(&poison));
+            Arc::new(Mover::new(placements, instances, lanes, poison, Arc::clone(&topology), engine_can.snapshots))
+        });
+        // A file system that was given may be a simulated one: see `engines`.
+        let moves = mover.as_ref().filter(|_| self.options.io.is_none() && engine_can.ordered);
+        let tidier = moves.map(|mover| Tidier::new(Arc::clone(mover)));
+        tidier.iter().for_each(Tidier::wake);
         let mut warnings = Vec::new();
         if owner.machine_went_down && engine_can.survives_power_cut.is_none_or(|level| level > Durability::Os) {
             warnings.push(format!(
@@ -210,8 +218,9 @@ impl<'a> Opening<'a> {
                 instances,
                 lanes,
                 intents,
-                topology: Present::new(topology),
+                topology,
                 mover,
+                tidier,
                 stripes: Stripes::new(),
                 poison,
                 _retirer: retirer,

@@ -10,7 +10,7 @@ use biombo_engine::{Batch, Capabilities, Durability, Error, Op, Result, Value};
 use crate::intent::Intents;
 use crate::lane::{Instance, Lane};
 use crate::manifest::Manifest;
-use crate::migration::Mover;
+use crate::migration::{Mover, Tidier};
 use crate::options::{Partitioning, PlacementKind};
 use crate::owner::Owner;
 use crate::poison::Poison;
@@ -34,14 +34,15 @@ pub struct Store {
 }
 
 pub(crate) struct Inner {
-    // Fields are dropped in this order: the thread ends first; engines go before the lock that says the store is free.
+    // Fields are dropped in this order: the threads end first; engines go before the lock that says the store is free.
+    pub(crate) tidier: Option<Tidier>,
     pub(crate) _retirer: Option<Retirer>,
     pub(crate) instances: Arc<[Instance]>,
     pub(crate) lanes: Arc<[Lane]>,
     pub(crate) intents: Option<Arc<Intents>>,
-    pub(crate) topology: Present<Topology>,
+    pub(crate) topology: Arc<Present<Topology>>,
     /// Under `hard` partitioning.
-    pub(crate) mover: Option<Mover>,
+    pub(crate) mover: Option<Arc<Mover>>,
     pub(crate) stripes: Stripes,
     pub(crate) poison: Arc<Poison>,
     pub(crate) capabilities: Capabilities,

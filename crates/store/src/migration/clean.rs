@@ -13,83 +13,92 @@ use biombo_engine::{Batch, Result};
 
 use super::{Mover, Pace};
 use crate::placement::{MoveId, UnitSet};
-use crate::store::Inner;
 use crate::{PartitionId, seam};
 
-/// Delete the keys of `units`, which `holder` does not own, and close the books on the move. False: a scan may be reading them.
-pub(super) fn clean(
-    inner: &Inner,
-    mover: &Mover,
-    id: MoveId,
-    holder: PartitionId,
-    units: &UnitSet,
-    pace: Pace,
-) -> Result<bool> {
-    if !inner.capabilities.snapshots && !mover.older_scans_are_over() {
-        return Ok(false);
-    }
-    let instance = &inner.instances[holder.index()];
-    instance.sync(&inner.poison)?;
-    let mut position = Vec::new();
-    let mut deletions = Batch::new();
-    loop {
-        inner.poison.check()?;
-        seam::pass(seam::Point::Clean);
-        let is_over = find(inner, holder, units, &mut position, &mut deletions, pace)?;
-        if !deletions.is_empty() {
-            instance.apply_aside(&deletions.to_ops(), &inner.poison)?;
-            if let Some(rate) = pace.bytes_per_second {
-                std::thread::sleep(Duration::from_secs_f64(deletions.bytes() as f64 / rate.max(1) as f64));
-            }
-            deletions.clear();
-        }
-        if is_over {
-            break;
-        }
-    }
-    instance.sync(&inner.poison)?;
-    mover.journal().clean(id)?;
-    mover.replace(inner, mover.topology());
-    Ok(true)
+/// What came of cleaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cleaned {
+    Whole,
+    /// A scan may be reading what is left.
+    InUse,
+    /// It was asked to stop.
+    Stopped,
 }
 
-/// Gather deletions of the next keys of `units` after `position`, which moves on; says whether these were the last.
-fn find(
-    inner: &Inner,
-    holder: PartitionId,
-    units: &UnitSet,
-    position: &mut Vec<u8>,
-    deletions: &mut Batch,
-    pace: Pace,
-) -> Result<bool> {
-    let mut cursor = Arc::clone(inner.instances[holder.index()].raw()).cursor()?;
-    let mut looked = 0;
-    let Some(begin) = units.seek(position) else { return Ok(true) };
-    cursor.seek(&begin)?;
-    // Looked at before: were it counted again, a chunk of one key would never get past it.
-    if cursor.key() == Some(position) {
-        cursor.next()?;
-    }
-    while let Some(key) = cursor.key() {
-        if looked == pace.chunk_keys.max(1) || deletions.bytes() >= pace.chunk_bytes {
-            return Ok(false);
+/// Deletes the keys of `units`, which `holder` does not own, and closes the books on the move.
+pub(super) struct Cleaning<'a> {
+    pub(super) mover: &'a Mover,
+    pub(super) id: MoveId,
+    pub(super) holder: PartitionId,
+    pub(super) units: &'a UnitSet,
+    pub(super) pace: Pace,
+}
+
+impl Cleaning<'_> {
+    /// Go on after `position`, where an earlier run was stopped: nothing has come there since. Asks before each chunk whether to go on.
+    pub(super) fn run(&self, position: &mut Vec<u8>, go_on: &mut dyn FnMut() -> bool) -> Result<Cleaned> {
+        let Self { mover, pace, .. } = self;
+        if !mover.has_snapshots && !mover.older_scans_are_over() {
+            return Ok(Cleaned::InUse);
         }
-        looked += 1;
-        position.clear();
-        position.extend_from_slice(key);
-        if units.holds(key) {
-            deletions.delete(key);
-            cursor.next()?;
-            continue;
-        }
-        match units.seek(key) {
-            None => return Ok(true),
-            Some(next) if *next > *key => {
-                let next = next.into_owned();
-                cursor.seek(&next)?;
+        let instance = &mover.instances[self.holder.index()];
+        instance.sync(&mover.poison)?;
+        let mut deletions = Batch::new();
+        loop {
+            mover.poison.check()?;
+            seam::pass(seam::Point::Clean);
+            if !go_on() {
+                return Ok(Cleaned::Stopped);
             }
-            Some(_) => cursor.next()?,
+            let is_over = self.find(position, &mut deletions)?;
+            if !deletions.is_empty() {
+                instance.apply_aside(&deletions.to_ops(), &mover.poison)?;
+                if let Some(rate) = pace.bytes_per_second {
+                    std::thread::sleep(Duration::from_secs_f64(deletions.bytes() as f64 / rate.max(1) as f64));
+                }
+                deletions.clear();
+            }
+            if is_over {
+                break;
+            }
         }
+        instance.sync(&mover.poison)?;
+        mover.journal().clean(self.id)?;
+        mover.replace(mover.topology());
+        Ok(Cleaned::Whole)
     }
-    Ok(true)
+
+    /// Gather deletions of the next keys after `position`, which moves on; says whether these were the last.
+    fn find(&self, position: &mut Vec<u8>, deletions: &mut Batch) -> Result<bool> {
+        let mut cursor = Arc::clone(self.mover.instances[self.holder.index()].raw()).cursor()?;
+        let mut looked = 0;
+        let Some(begin) = self.units.seek(position) else { return Ok(true) };
+        cursor.seek(&begin)?;
+        // Looked at before: were it counted again, a chunk of one key would never get past it.
+        if cursor.key() == Some(position) {
+            cursor.next()?;
+        }
+        while let Some(key) = cursor.key() {
+            if looked == self.pace.chunk_keys.max(1) || deletions.bytes() >= self.pace.chunk_bytes {
+                return Ok(false);
+            }
+            looked += 1;
+            position.clear();
+            position.extend_from_slice(key);
+            if self.units.holds(key) {
+                deletions.delete(key);
+                cursor.next()?;
+                continue;
+            }
+            match self.units.seek(key) {
+                None => return Ok(true),
+                Some(next) if *next > *key => {
+                    let next = next.into_owned();
+                    cursor.seek(&next)?;
+                }
+                Some(_) => cursor.next()?,
+            }
+        }
+        Ok(true)
+    }
 }

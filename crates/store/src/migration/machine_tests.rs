@@ -73,6 +73,8 @@ struct World {
     /// The cursor's view, opened and not yet read.
     opened: Option<Map>,
     position: u8,
+    /// Past the last key that was looked at: not the position when the last chunk was empty.
+    looked: u8,
     /// Something was forwarded after the last chunk was read.
     has_forwarded_all: bool,
     begun: bool,
@@ -96,6 +98,7 @@ impl World {
             chunk: Vec::new(),
             opened: None,
             position: 0,
+            looked: 0,
             has_forwarded_all: false,
             begun: false,
             flip: Flip::No,
@@ -139,7 +142,7 @@ impl World {
         match mistake {
             Mistake::LastChunkEnds if self.position == KEYS && !self.has_forwarded_all => KEYS - 1,
             _ if self.machine.is_copied() => KEYS,
-            _ => self.position,
+            _ => self.looked,
         }
     }
 
@@ -157,6 +160,9 @@ impl World {
                 self.opened = (mistake == Mistake::OneCursor).then(|| view.clone());
                 self.chunk = view.range(self.position..=self.position).map(|(key, value)| (*key, *value)).collect();
                 self.position += 1;
+                if !self.chunk.is_empty() || self.position < KEYS {
+                    self.looked = self.position;
+                }
                 self.queue.get_or_insert_default();
                 return if self.position == KEYS { Outcome::End } else { Outcome::Done };
             }

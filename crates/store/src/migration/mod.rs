@@ -6,6 +6,7 @@
 //! | `run` | the steps themselves |
 //! | `forward` | writes to what is leaving: forwarded, and held back while it changes hands |
 //! | `clean` | what is left over: found, deleted, told to the journal |
+//! | `tidy` | the thread that cleans what nobody waits for |
 //!
 //! Moving is a role of the calling thread; one thread of a store has it at a time. What readers, writers and scans see meanwhile:
 //! `topology`. What a crash leaves: `placement::journal`.
@@ -35,7 +36,11 @@ mod run;
 mod seam_tests;
 #[cfg(test)]
 mod threads_tests;
+mod tidy;
+#[cfg(test)]
+mod tidy_tests;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,13 +48,18 @@ use biombo_engine::{Error, ErrorKind, Result};
 
 pub(crate) use forward::{Handover, Held, Outgoing};
 
+use crate::lane::{Instance, Lane};
 use crate::options::Partitioning;
 use crate::placement::{MoveId, PlacementJournal, UnitSet};
+use crate::poison::Poison;
+use crate::present::Present;
 use crate::store::Inner;
 use crate::topology::{Scans, Topology};
 use crate::{PartitionId, Store, UnitId};
 pub(crate) use machine::Step;
+pub(crate) use tidy::Tidier;
 
+use clean::{Cleaned, Cleaning};
 use machine::End;
 use run::Carrier;
 
@@ -89,10 +99,18 @@ pub struct Moved {
     pub cleaned: bool,
 }
 
-/// What moving needs of a store, beside its parts.
+/// What moving needs of a store.
 pub(crate) struct Mover {
-    /// Held by the thread that moves.
+    pub(crate) instances: Arc<[Instance]>,
+    pub(crate) lanes: Arc<[Lane]>,
+    pub(crate) topology: Arc<Present<Topology>>,
+    pub(crate) poison: Arc<Poison>,
+    /// Whether scans keep what they saw.
+    pub(crate) has_snapshots: bool,
+    /// Held by the thread that moves, or cleans.
     role: Mutex<()>,
+    /// Callers who wait for the role: who cleans without being asked gives way to them.
+    waiting: AtomicUsize,
     journal: Mutex<PlacementJournal>,
     pub(crate) handover: Handover,
     /// Of topologies that were replaced: scans that may still read by them.
@@ -100,9 +118,34 @@ pub(crate) struct Mover {
 }
 
 impl Mover {
-    pub(crate) fn new(journal: PlacementJournal) -> Self {
-        let journal = Mutex::new(journal);
-        Self { role: Mutex::default(), journal, handover: Handover::default(), older_scans: Mutex::default() }
+    pub(crate) fn new(
+        journal: PlacementJournal,
+        instances: Arc<[Instance]>,
+        lanes: Arc<[Lane]>,
+        poison: Arc<Poison>,
+        topology: Arc<Present<Topology>>,
+        has_snapshots: bool,
+    ) -> Self {
+        Self {
+            instances,
+            lanes,
+            topology,
+            poison,
+            has_snapshots,
+            role: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            journal: Mutex::new(journal),
+            handover: Handover::default(),
+            older_scans: Mutex::default(),
+        }
+    }
+
+    /// The role of a caller who was asked to move or to clean.
+    fn take_role(&self) -> MutexGuard<'_, ()> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let role = self.role.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        role
     }
 
     fn journal(&self) -> MutexGuard<'_, PlacementJournal> {
@@ -123,10 +166,10 @@ impl Mover {
     }
 
     /// Replace the store's topology. Where units change hands, the caller holds their lane's lock.
-    fn replace(&self, inner: &Inner, new: Topology) {
+    fn replace(&self, new: Topology) {
         let mut older = self.older_scans.lock().unwrap_or_else(PoisonError::into_inner);
-        older.push(Arc::clone(inner.topology.get().1.scans()));
-        inner.topology.replace(new);
+        older.push(Arc::clone(self.topology.get().1.scans()));
+        self.topology.replace(new);
         older.retain(|scans| !scans.is_over());
     }
 
@@ -134,6 +177,12 @@ impl Mover {
     fn older_scans_are_over(&self) -> bool {
         let older = self.older_scans.lock().unwrap_or_else(PoisonError::into_inner);
         older.iter().all(|scans| scans.is_over())
+    }
+
+    /// Clean one leftover, all of it. False: a scan may be reading it.
+    fn clean(&self, id: MoveId, holder: PartitionId, units: &UnitSet, pace: Pace) -> Result<bool> {
+        let cleaning = Cleaning { mover: self, id, holder, units, pace };
+        Ok(cleaning.run(&mut Vec::new(), &mut || true)? == Cleaned::Whole)
     }
 
     /// Those leftovers in `partition`, or in all, of which `wanted` holds.
@@ -173,12 +222,13 @@ impl Store {
     /// # Ok::<(), biombo_engine::Error>(())
     /// ```
     pub fn move_units(&self, units: &[UnitId], to: PartitionId, pace: Pace) -> Result<Moved> {
-        let (inner, mover) = (&*self.inner, self.mover()?);
-        let _role = mover.role.lock().unwrap_or_else(PoisonError::into_inner);
+        let mover = self.mover()?;
+        let _role = mover.take_role();
+        let _tidy = Tidied(&self.inner);
         let placement = self.placement();
         UnitSet::of(&placement, units)?;
-        if to.index() >= inner.instances.len() {
-            let what = format!("there is no partition {}: the store has {}", to.0, inner.instances.len());
+        if to.index() >= mover.instances.len() {
+            let what = format!("there is no partition {}: the store has {}", to.0, mover.instances.len());
             return Err(Error::invalid(what));
         }
         let mut moved = Moved { cleaned: true, ..Moved::default() };
@@ -203,15 +253,15 @@ impl Store {
         pace: Pace,
         moved: &mut Moved,
     ) -> Result<()> {
-        let (inner, mover) = (&*self.inner, self.mover()?);
-        inner.poison.check()?;
+        let mover = self.mover()?;
+        mover.poison.check()?;
         for (id, holder, old) in mover.leftovers(|holder, old| holder == to && old.meets(units)) {
-            if !clean::clean(inner, mover, id, holder, &old, pace)? {
+            if !mover.clean(id, holder, &old, pace)? {
                 let what = format!("partition {} still holds keys of these units that a scan may be reading", to.0);
                 return Err(Error::new(ErrorKind::Busy, what));
             }
         }
-        let mut carrier = Carrier::new(inner, mover, units, from, to, pace);
+        let mut carrier = Carrier::new(mover, units, from, to, pace);
         let end = carrier.run();
         let (figures, error) = carrier.into_parts();
         match end {
@@ -225,23 +275,25 @@ impl Store {
         moved.pause = moved.pause.max(figures.pause);
         for (id, holder, old) in mover.leftovers(|holder, old| holder == from && old == &**units) {
             // The units have moved, whatever comes of this; who cleans later is told of what is in the way.
-            moved.cleaned &= clean::clean(inner, mover, id, holder, &old, pace).unwrap_or(false);
+            moved.cleaned &= mover.clean(id, holder, &old, pace).unwrap_or(false);
         }
         Ok(())
     }
 
     /// Delete what moves have left over: in partitions that units have left, or that a move was to and was given up, by an error or
     /// by a crash. Says whether nothing is left: a scan that reads the present may be in the way, on engines without snapshots.
-    /// Until then scans pass over such keys. A pass over each partition that holds some.
+    /// Until then scans pass over such keys. A pass over each partition that holds some. A thread does it, slowly, if nobody else does:
+    /// after opening, and after moves that left something over.
     ///
     /// # Errors
     /// As the engines say; what is left then can be cleaned by another call.
     pub fn clean_leftovers(&self, pace: Pace) -> Result<bool> {
         let Ok(mover) = self.mover() else { return Ok(true) };
-        let _role = mover.role.lock().unwrap_or_else(PoisonError::into_inner);
+        let _role = mover.take_role();
+        let _tidy = Tidied(&self.inner);
         let mut all = true;
         for (id, holder, units) in mover.leftovers(|_, _| true) {
-            all &= clean::clean(&self.inner, mover, id, holder, &units, pace)?;
+            all &= mover.clean(id, holder, &units, pace)?;
         }
         Ok(all)
     }
@@ -254,6 +306,17 @@ impl Store {
             None => "are one: there is nowhere to move to",
         };
         Err(Error::unsupported(format!("the partitions of this store {what}; it needs `hard` partitioning")))
+    }
+}
+
+/// Has what is left over cleaned in the background, however a move or a cleaning ends.
+struct Tidied<'a>(&'a Inner);
+
+impl Drop for Tidied<'_> {
+    fn drop(&mut self) {
+        if let Some(tidier) = &self.0.tidier {
+            tidier.wake();
+        }
     }
 }
 

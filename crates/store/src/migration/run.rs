@@ -12,7 +12,6 @@ use super::machine::{End, Machine, Outcome, Step};
 use super::{Mover, Outgoing, Pace};
 use crate::lane::{Instance, Lane};
 use crate::placement::{MoveId, UnitSet};
-use crate::store::Inner;
 use crate::{PartitionId, seam};
 
 /// How many times more is written at a time to an engine whose commits are dear.
@@ -29,7 +28,6 @@ pub(super) struct Figures {
 
 /// A thread that moves units.
 pub(super) struct Carrier<'a> {
-    inner: &'a Inner,
     mover: &'a Mover,
     units: &'a Arc<UnitSet>,
     from: PartitionId,
@@ -50,7 +48,6 @@ pub(super) struct Carrier<'a> {
 
 impl<'a> Carrier<'a> {
     pub(super) fn new(
-        inner: &'a Inner,
         mover: &'a Mover,
         units: &'a Arc<UnitSet>,
         from: PartitionId,
@@ -58,7 +55,6 @@ impl<'a> Carrier<'a> {
         pace: Pace,
     ) -> Self {
         Self {
-            inner,
             mover,
             units,
             from,
@@ -89,14 +85,14 @@ impl<'a> Carrier<'a> {
             let outcome = match step {
                 // They cannot fail, and somebody may be waiting.
                 Step::Publish | Step::Detach => self.execute(step, is_copied),
-                _ => self.inner.poison.check().and_then(|()| self.execute(step, is_copied)),
+                _ => self.mover.poison.check().and_then(|()| self.execute(step, is_copied)),
             };
             machine.done(outcome.unwrap_or_else(|error| {
                 // Of a record that found no room nothing is there.
                 let is_unknown = self.deciding && error.kind() != ErrorKind::Full;
                 self.deciding = is_unknown;
                 if is_unknown {
-                    self.inner.poison.set(&error);
+                    self.mover.poison.set(&error);
                 }
                 self.error.get_or_insert(error);
                 if is_unknown { Outcome::Unknown } else { Outcome::Failed }
@@ -114,7 +110,7 @@ impl<'a> Carrier<'a> {
             Step::Begin => {
                 let id = self.mover.journal().begin(Arc::clone(self.units), self.from, self.to)?;
                 self.id = Some(id);
-                self.mover.replace(self.inner, self.mover.topology());
+                self.mover.replace(self.mover.topology());
             }
             Step::Attach => {
                 *self.lane().lock().0 = Some(Outgoing::new(Arc::clone(self.units)));
@@ -128,14 +124,14 @@ impl<'a> Carrier<'a> {
             Step::Load => {
                 let chunk = std::mem::take(&mut self.chunk);
                 if !chunk.is_empty() {
-                    self.target().apply_aside(&chunk.to_ops(), &self.inner.poison)?;
+                    self.target().apply_aside(&chunk.to_ops(), &self.mover.poison)?;
                 }
                 self.figures.keys += chunk.len() as u64;
                 self.figures.bytes += chunk.bytes() as u64;
                 self.rest(chunk.bytes());
             }
             Step::Forward => self.forward(is_copied)?,
-            Step::Sync => self.target().sync_aside(&self.inner.poison)?,
+            Step::Sync => self.target().sync_aside(&self.mover.poison)?,
             Step::Close => {
                 self.closed_at = Some(Instant::now());
                 self.mover.handover.begin(self.units);
@@ -149,7 +145,7 @@ impl<'a> Carrier<'a> {
             Step::Publish => {
                 let new = self.mover.topology();
                 let mut held = self.lane().lock();
-                self.mover.replace(self.inner, new);
+                self.mover.replace(new);
                 *held.0 = None;
                 drop(held);
                 (self.attached, self.deciding) = (false, false);
@@ -162,7 +158,7 @@ impl<'a> Carrier<'a> {
     }
 
     fn lane(&self) -> &'a Lane {
-        &self.inner.lanes[self.from.index()]
+        &self.mover.lanes[self.from.index()]
     }
 
     /// What is read, and written to the target, at a time.
@@ -172,12 +168,12 @@ impl<'a> Carrier<'a> {
     }
 
     fn target(&self) -> &'a Instance {
-        &self.inner.instances[self.to.index()]
+        &self.mover.instances[self.to.index()]
     }
 
     /// Read the next chunk of the source; says whether there may be another one.
     fn read(&mut self) -> Result<bool> {
-        let mut cursor = Arc::clone(&self.inner.instances[self.from.index()].engine).cursor()?;
+        let mut cursor = Arc::clone(&self.mover.instances[self.from.index()].engine).cursor()?;
         let mut looked = 0;
         let Some(begin) = self.units.seek(&self.position) else { return Ok(false) };
         cursor.seek(&begin)?;
@@ -249,7 +245,7 @@ impl<'a> Carrier<'a> {
 
     fn give(&self, batch: &mut Batch) -> Result<()> {
         if !batch.is_empty() {
-            self.target().apply_aside(&batch.to_ops(), &self.inner.poison)?;
+            self.target().apply_aside(&batch.to_ops(), &self.mover.poison)?;
             batch.clear();
         }
         Ok(())
@@ -291,7 +287,7 @@ impl Drop for Carrier<'_> {
     fn drop(&mut self) {
         if self.deciding {
             // No write of the units may pass by either partition. (Where an error said why, that is the reason.)
-            self.inner.poison.set(&Error::new(ErrorKind::Io, "a thread that moved units was interrupted"));
+            self.mover.poison.set(&Error::new(ErrorKind::Io, "a thread that moved units was interrupted"));
             self.mover.handover.end();
         } else {
             self.detach();

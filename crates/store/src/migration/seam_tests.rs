@@ -257,7 +257,7 @@ fn half_a_move(store: &Store, key: &[u8], tell: bool) {
     let units = Arc::new(UnitSet::of(&placement, &[placement.unit_of(key)]).expect("a unit"));
     if tell {
         mover.journal().begin(units, from, to).expect("begin");
-        mover.replace(inner, mover.topology());
+        mover.replace(mover.topology());
     }
     let stored = keyspace::encode(key);
     inner.instances[to.index()].apply_aside(&[Op::Put { key: &stored, value: b"copy" }], &inner.poison).expect("copy");

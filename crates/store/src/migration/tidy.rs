@@ -1,0 +1,151 @@
+//! The thread that cleans what moves have left over and nobody waits for: what a crash left, what a move that was given up left, and what a
+//! scan was reading when its move ended.
+//!
+//! It works half of the time at most, gives way to whoever moves units, and ends when nothing is left; what comes later begins it again.
+//! Nothing depends on it but space, and the filter that scans of such partitions go through meanwhile.
+//!
+//! Invariants: a wake after the thread last looked is never missed (`again`, under the lock with `running`); dropping the [`Tidier`] waits for
+//! the thread, a chunk of work at most.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::clean::{Cleaned, Cleaning};
+use super::{Mover, Ordering, Pace};
+use crate::placement::MoveId;
+
+/// Chunks that keep no engine busy for long.
+const PACE: Pace = Pace { bytes_per_second: None, chunk_bytes: 16 << 10, chunk_keys: 1024 };
+/// After which it looks again at what it had to leave, to scans or to whoever moves units.
+const LATER: Duration = Duration::from_millis(50);
+/// The least it rests between two chunks.
+const REST_MIN: Duration = Duration::from_micros(200);
+
+/// Begins the thread when there is something to do.
+pub(crate) struct Tidier {
+    mover: Arc<Mover>,
+    asked: Arc<Asked>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Asked {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    running: bool,
+    again: bool,
+    end: bool,
+}
+
+impl Asked {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Let time pass; false: the store is closing.
+    fn rest(&self, time: Duration) -> bool {
+        let state = self.lock();
+        let rested = self.ended.wait_timeout_while(state, time, |state| !state.end);
+        !rested.unwrap_or_else(PoisonError::into_inner).0.end
+    }
+}
+
+impl Tidier {
+    pub(crate) fn new(mover: Arc<Mover>) -> Self {
+        Self { mover, asked: Arc::default(), thread: Mutex::default() }
+    }
+
+    /// Have what is left over cleaned, if anything is.
+    pub(crate) fn wake(&self) {
+        if self.mover.journal().leftovers().next().is_none() {
+            return;
+        }
+        let mut state = self.asked.lock();
+        state.again = true;
+        if state.running || state.end {
+            return;
+        }
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(over) = thread.take() {
+            // It runs no more, and needs no lock to end.
+            let _ = over.join();
+        }
+        let (mover, asked) = (Arc::clone(&self.mover), Arc::clone(&self.asked));
+        // Without a thread it stays as it is, until the next wake.
+        let begun = Builder::new().name("biombo-tidy".to_owned()).spawn(move || work(&mover, &asked));
+        state.running = begun.is_ok();
+        *thread = begun.ok();
+    }
+}
+
+impl Drop for Tidier {
+    fn drop(&mut self) {
+        self.asked.lock().end = true;
+        self.asked.ended.notify_all();
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // Its panic, if any, has told itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Clean until nothing is left, the store closes, or an engine fails: then the next wake tries again.
+fn work(mover: &Mover, asked: &Asked) {
+    /// However the thread ends, another may begin.
+    struct Running<'a>(&'a Asked);
+    impl Drop for Running<'_> {
+        fn drop(&mut self) {
+            self.0.lock().running = false;
+        }
+    }
+    let running = Running(asked);
+    let mut positions: BTreeMap<MoveId, Vec<u8>> = BTreeMap::new();
+    loop {
+        asked.lock().again = false;
+        let left = mover.leftovers(|_, _| true);
+        positions.retain(|id, _| left.iter().any(|(other, ..)| id == other));
+        if left.is_empty() {
+            let mut state = asked.lock();
+            if state.again && !state.end {
+                continue;
+            }
+            // Under the lock that a wake takes: it either was seen above, or sees that nothing runs.
+            state.running = false;
+            std::mem::forget(running);
+            return;
+        }
+        for (id, holder, units) in left {
+            let _role = mover.role.lock().unwrap_or_else(PoisonError::into_inner);
+            if !mover.leftovers(|_, _| true).iter().any(|(other, ..)| *other == id) {
+                continue;
+            }
+            let mut begun = Instant::now();
+            let mut go_on = || {
+                let is_free = mover.waiting.load(Ordering::SeqCst) == 0;
+                let goes_on = is_free && asked.rest(begun.elapsed().max(REST_MIN));
+                begun = Instant::now();
+                goes_on
+            };
+            let cleaning = Cleaning { mover, id, holder, units: &units, pace: PACE };
+            match cleaning.run(positions.entry(id).or_default(), &mut go_on) {
+                Ok(Cleaned::Whole | Cleaned::InUse) => {}
+                Ok(Cleaned::Stopped) => break,
+                // The store is read-only, its disk full, or its disk broken.
+                Err(_) => return,
+            }
+        }
+        if mover.leftovers(|_, _| true).is_empty() {
+            continue;
+        }
+        if !asked.rest(LATER) {
+            return;
+        }
+    }
+}

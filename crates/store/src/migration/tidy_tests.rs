@@ -1,0 +1,135 @@
+//! What is left over goes by itself: after a crash, after a scan that was in its way, and in pieces when a store is closed meanwhile.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use biombo_engine::{Batch, Capabilities, Durability, EngineKind, Registry, memory};
+
+use super::Pace;
+use crate::placement::UnitSet;
+use crate::{Options, PartitionId, Range, Store, UnitId, keyspace};
+
+const KEYS: u32 = 6000;
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key{number:05}").into_bytes()
+}
+
+fn open(dir: &Path) -> Store {
+    let mut registry = Registry::new();
+    registry.add(biombo_log::kind());
+    let options = Options::new().engine("log").partitions(2).cache_bytes(8 << 20).durability(Durability::Os);
+    options.open(dir.join("db"), &registry).expect("a store")
+}
+
+/// Keys, and copies of all those of partition 0 in partition 1, as a crash in the midst of a move leaves them.
+fn with_copies(dir: &Path) {
+    let store = open(dir);
+    let mut batch = Batch::new();
+    for number in 0..KEYS {
+        batch.put(&key(number), b"value");
+    }
+    store.write_each(&batch, Durability::Os).expect("write");
+    let (mover, placement) = (store.mover().expect("hard"), store.placement());
+    let units = Arc::new(UnitSet::of(&placement, &placement.units_of(PartitionId(0))).expect("units"));
+    mover.journal().begin(Arc::clone(&units), PartitionId(0), PartitionId(1)).expect("begin");
+    let mut copies = Batch::new();
+    for stored in (0..KEYS).map(key).filter(|key| units.holds(&keyspace::encode(key))) {
+        copies.put(&stored, b"copy");
+    }
+    assert!(copies.len() > 2000, "{} copies", copies.len());
+    mover.instances[1].apply_aside(&copies.to_ops(), &mover.poison).expect("copy");
+    store.flush().expect("flush");
+}
+
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn is_tidy(store: &Store) -> bool {
+    (0..2).all(|number| store.mover().expect("hard").leftovers_in(PartitionId(number)).is_empty())
+}
+
+/// How many of the keys lie in partitions that do not own them.
+fn strangers(store: &Store) -> usize {
+    let is_strange = |key: &Vec<u8>| {
+        let other = &store.inner.instances[1 - store.route(key).index()];
+        other.get(&keyspace::encode(key)).expect("get").is_some()
+    };
+    (0..KEYS).map(key).filter(is_strange).count()
+}
+
+fn check(store: &Store) {
+    let mut scan = store.scan(Range::all()).expect("scan");
+    for number in 0..KEYS {
+        let (found, value) = scan.next().expect("next").expect("a key");
+        assert_eq!((found, value), (&key(number)[..], &b"value"[..]));
+    }
+    assert!(scan.next().expect("next").is_none());
+}
+
+#[test]
+fn what_a_crash_left_over_is_cleaned_after_opening_while_units_move() {
+    let dir = tempfile::tempdir().expect("a directory");
+    with_copies(dir.path());
+    let store = open(dir.path());
+    check(&store);
+    let mut moves = 0u16;
+    // Those who move units do not wait for the thread.
+    while !is_tidy(&store) && moves < 20 {
+        let moved = store.move_units(&[UnitId(0)], PartitionId(moves % 2), Pace::default()).expect("move");
+        assert!(moved.cleaned);
+        moves += 1;
+    }
+    wait_for("what was left over goes", || is_tidy(&store));
+    assert_eq!(strangers(&store), 0);
+    check(&store);
+    assert_eq!(store.verify(&mut |damage| panic!("{damage:?}")).expect("verify"), u64::from(KEYS));
+}
+
+#[test]
+fn a_store_that_is_closed_while_it_cleans_goes_on_with_it_when_it_is_opened_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    with_copies(dir.path());
+    let mut openings = 0;
+    loop {
+        let store = open(dir.path());
+        openings += 1;
+        assert!(openings < 200, "no opening cleans");
+        if is_tidy(&store) {
+            assert_eq!(strangers(&store), 0);
+            return check(&store);
+        }
+        check(&store);
+        std::thread::sleep(Duration::from_millis(openings));
+    }
+}
+
+#[test]
+fn what_a_scan_was_reading_goes_when_the_scan_does() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut registry = Registry::new();
+    // Its cursors keep what they saw, which is more than is said here.
+    fn capabilities() -> Capabilities {
+        Capabilities { snapshots: false, ..(memory::kind().capabilities)() }
+    }
+    registry.add(EngineKind { capabilities, ..memory::kind() });
+    let options = Options::new().engine("memory").partitions(2).durability(Durability::Os);
+    let store = options.open(dir.path().join("db"), &registry).expect("a store");
+    (0..KEYS).for_each(|number| store.put(&key(number), b"value").expect("put"));
+    let scan = store.scan(Range::all()).expect("scan");
+    let units = store.placement().units_of(PartitionId(0));
+    let moved = store.move_units(&units, PartitionId(1), Pace::default()).expect("move");
+    assert!(!moved.cleaned && !is_tidy(&store));
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(strangers(&store) > 2000, "the scan may be reading them");
+    drop(scan);
+    wait_for("what the scan was reading goes", || is_tidy(&store));
+    assert_eq!(strangers(&store), 0);
+    check(&store);
+}
