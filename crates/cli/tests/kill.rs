@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use biombo::{Batch, Durability, Options, Range, Store};
+use biombo::{Batch, Durability, Options, Pace, PartitionId, Range, Store, UnitId};
 use common::kill::{Dice, ROUNDS_A_STORE, kill_soon, report, this_program};
 use common::{command, has_engine, run, words};
 use tempfile::tempdir;
@@ -146,18 +146,21 @@ const BATCH_KEYS: u64 = 12;
 /// Threads that write batches of their own.
 const WRITERS: u64 = 2;
 
-/// Not a test: the child of the batch tests. It writes batches until it is killed, and prints `writer number` for each that is
-/// acknowledged.
+/// Not a test: the child of the batch tests. It writes batches until it is killed, and prints `ack writer number` for each that is
+/// acknowledged; while units move, also `moved units` for each move.
 #[test]
 fn child_that_writes_batches() {
     let Ok(task) = std::env::var(CHILD) else { return };
-    let (engine, durability, dir) = {
-        let mut words = task.splitn(3, ' ');
-        let mut next = || words.next().expect("engine, durability, directory").to_owned();
-        (next(), next().parse::<Durability>().expect("a durability"), next())
+    let (engine, durability, moving, dir) = {
+        let mut words = task.splitn(4, ' ');
+        let mut next = || words.next().expect("engine, durability, still or moving, directory").to_owned();
+        (next(), next().parse::<Durability>().expect("a durability"), next() == "moving", next())
     };
     let store = Options::new().engine(engine).partitions(8).open(dir, &biombo::registry()).expect("the store opens");
     std::thread::scope(|scope| {
+        if moving {
+            scope.spawn(|| keep_moving(&store));
+        }
         for writer in 0..WRITERS {
             let store = &store;
             scope.spawn(move || {
@@ -170,6 +173,16 @@ fn child_that_writes_batches() {
             });
         }
     });
+}
+
+/// Move slots from all partitions to one after the other.
+fn keep_moving(store: &Store) {
+    let mut dice = Dice(u64::from(std::process::id()));
+    loop {
+        let units: Vec<_> = (0..64).map(|_| UnitId(dice.below(4096) as u32)).collect();
+        let moved = store.move_units(&units, PartitionId(dice.below(8) as u16), Pace::default()).expect("a move");
+        println!("moved {}", moved.units);
+    }
 }
 
 /// Batch `number` sets all counters of its writer, and puts as many keys of its own.
@@ -187,10 +200,14 @@ fn counter(store: &Store, writer: u64, key: u64) -> Option<u64> {
     Some(std::str::from_utf8(&value).expect("digits").parse().expect("digits"))
 }
 
-/// The last batch of each writer that was acknowledged.
-type Acked = [Option<u64>; WRITERS as usize];
+/// The last batch of each writer that was acknowledged, and how many units have moved.
+#[derive(Default)]
+struct Heard {
+    acked: [Option<u64>; WRITERS as usize],
+    moved: u64,
+}
 
-fn kill_batch_writers(engine: &str, durability: &str, rounds: u64) {
+fn kill_batch_writers(engine: &str, durability: &str, moving: &str, rounds: u64) {
     if !has_engine(engine) {
         println!("skipped: this build has no {engine}");
         return;
@@ -198,32 +215,38 @@ fn kill_batch_writers(engine: &str, durability: &str, rounds: u64) {
     let begin = Instant::now();
     let mut dice = Dice(77 + durability.len() as u64);
     let mut dir = tempdir().expect("a directory");
-    let (mut busy, mut batches) = (0, 0);
+    let (mut busy, mut batches, mut moved) = (0, 0, 0);
     for round in 0..rounds {
         if round % ROUNDS_A_STORE == 0 {
             dir = tempdir().expect("a directory");
         }
-        let task = format!("{engine} {durability}");
+        let task = format!("{engine} {durability} {moving}");
         let child = this_program("child_that_writes_batches", CHILD, &task, &dir.path().join("s"));
-        let acked = kill_soon(child, &mut dice, &format!("{task}, round {round}"), |acked: &mut Acked, line| {
+        let heard = kill_soon(child, &mut dice, &format!("{task}, round {round}"), |heard: &mut Heard, line| {
+            if let Some(units) = line.strip_prefix("moved ") {
+                heard.moved += units.parse::<u64>().unwrap_or(0);
+                return false;
+            }
             let mut words = line.split(' ').skip_while(|word| *word != "ack").skip(1).map(str::parse::<u64>);
             let (Some(Ok(writer)), Some(Ok(number))) = (words.next(), words.next()) else { return false };
-            acked[writer as usize] = Some(number);
+            heard.acked[writer as usize] = Some(number);
             true
         });
-        if acked.iter().any(Option::is_some) {
+        moved += heard.moved;
+        if heard.acked.iter().any(Option::is_some) {
             busy += 1;
-            batches += check_batches(&dir.path().join("s"), engine, &acked);
+            batches += check_batches(&dir.path().join("s"), engine, &heard.acked);
         }
     }
     report(&format!(
-        "{engine} {durability}: {rounds} kills, {busy} of a writer at work; {batches} whole batches seen in {:.1} s",
+        "{engine} {durability} {moving}: {rounds} kills, {busy} of a writer at work; {batches} whole batches seen, {moved} units moved in {:.1} s",
         begin.elapsed().as_secs_f64()
     ));
     assert!(busy * 2 >= rounds, "{engine}: only {busy} of {rounds} kills hit a writer at work: nothing is shown");
+    assert!(moving == "still" || moved > rounds, "{engine}: only {moved} units moved: nothing is shown");
 }
 
-fn check_batches(dir: &Path, engine: &str, acked: &Acked) -> u64 {
+fn check_batches(dir: &Path, engine: &str, acked: &[Option<u64>]) -> u64 {
     let store = Options::new().create(false).open(dir, &biombo::registry()).expect("the store opens");
     let mut seen = 0;
     for (writer, acked) in (0..).zip(acked) {
@@ -247,27 +270,41 @@ fn check_batches(dir: &Path, engine: &str, acked: &Acked) -> u64 {
             assert!(!next, "{engine}: key {key} of a batch that did not happen");
         }
     }
+    // Each key lies in one partition, its own, once what moves have left over is gone.
+    store.clean_leftovers(Pace::default()).expect("nothing is in the way");
+    let keys = store.verify(&mut |damage| panic!("{engine}: {damage:?}")).expect("whole");
+    let batches: u64 = (0..WRITERS).filter_map(|writer| counter(&store, writer, 0)).map(|last| last + 1).sum();
+    let counters = (0..WRITERS).filter(|writer| counter(&store, *writer, 0).is_some()).count() as u64;
+    assert_eq!(keys, (batches + counters) * BATCH_KEYS, "{engine}: keys in all partitions");
     seen
 }
 
 #[test]
 fn no_batch_over_lmdb_is_halved() {
-    kill_batch_writers("lmdb", "sync", rounds());
+    kill_batch_writers("lmdb", "sync", "still", rounds());
 }
 
 #[test]
 fn no_batch_over_rocksdb_is_halved() {
-    kill_batch_writers("rocksdb", "sync", rounds());
+    kill_batch_writers("rocksdb", "sync", "still", rounds());
 }
 
 #[test]
 fn no_batch_over_the_other_engines_is_halved() {
     for engine in ["leveldb", "wiredtiger", "log"] {
-        kill_batch_writers(engine, "sync", (rounds() / 4).max(1));
+        kill_batch_writers(engine, "sync", "still", (rounds() / 4).max(1));
     }
-    kill_batch_writers("lmdb", "os", (rounds() / 4).max(1));
-    kill_batch_writers("rocksdb", "os", (rounds() / 4).max(1));
-    kill_batch_writers("log", "os", (rounds() / 4).max(1));
+    kill_batch_writers("lmdb", "os", "still", (rounds() / 4).max(1));
+    kill_batch_writers("rocksdb", "os", "still", (rounds() / 4).max(1));
+    kill_batch_writers("log", "os", "still", (rounds() / 4).max(1));
+}
+
+#[test]
+fn no_batch_is_halved_or_lost_while_units_move() {
+    kill_batch_writers("log", "os", "moving", rounds());
+    for engine in ["lmdb", "rocksdb"] {
+        kill_batch_writers(engine, "sync", "moving", (rounds() / 4).max(1));
+    }
 }
 
 #[test]

@@ -138,7 +138,12 @@ fn placement_examples() -> Vec<Vec<u8>> {
         range.extend_from_slice(&(start.len() as u32).to_le_bytes());
         range.extend_from_slice(start);
     }
-    vec![range, vec![2, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 1, 0, 1, 0]]
+    let hash = vec![2, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 1, 0, 1, 0];
+    // A move of slot 5 that began, and one that says it flipped; a flip and a clean record of no move.
+    let begun = |flipped: u8| vec![0, 2, 1, 0, 0, 0, 0, 0, 0, 0, flipped, 1, 0, 0, 0, 0, 1, 0, 0, 0, 5, 0];
+    let flip = vec![0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
+    let clean = vec![0, 4, 1, 0, 0, 0, 0, 0, 0, 0];
+    vec![range, hash, begun(0), begun(1), flip, clean]
 }
 
 fn intents(data: &[u8]) {

@@ -62,6 +62,12 @@ impl Leftover {
         if self.flipped { self.from } else { self.to }
     }
 
+    /// Whether its holder owns one of the units by `placement`: invariant 2 does not hold.
+    fn contradicts(&self, placement: &Placement) -> bool {
+        let numbers = self.units.numbers_in(placement);
+        numbers.is_ok_and(|units| units.iter().any(|unit| placement.owner_of(*unit) == Some(self.holder())))
+    }
+
     /// Whether keys of the units come to, leave or lie in `partition`.
     pub(crate) fn is_about(&self, partition: PartitionId) -> bool {
         self.from == partition || self.to == partition
@@ -142,6 +148,14 @@ impl Replayed {
     }
 }
 
+impl Replayed {
+    /// Whether invariant 2 holds: else what a partition owns would be deleted as garbage.
+    fn is_sound(&self) -> bool {
+        let Some(placement) = &self.placement else { return true };
+        !self.leftovers.values().any(|leftover| leftover.contradicts(placement))
+    }
+}
+
 /// The open journal of a store's placements.
 pub(crate) struct PlacementJournal {
     journal: Journal,
@@ -175,6 +189,10 @@ impl PlacementJournal {
             journal.append(&new.encode(), Durability::Sync)?;
             replayed = Replayed { placement: Some(new), ..Replayed::default() };
             moves_bytes = 0;
+        }
+        if !replayed.is_sound() {
+            let what = "the placement journal calls keys garbage that their partition owns";
+            return Err(Error::corruption(dir, 0, what));
         }
         let nothing = || Error::corruption(dir, 0, "the placement journal holds no placement");
         let Replayed { placement, leftovers, last } = replayed;
@@ -284,7 +302,8 @@ mod tests {
                 assert_eq!(said(&journal), before);
                 journal
             };
-            let given_up = journal.begin(units(&new, &[1]), from, to).expect("begin");
+            let elsewhere = PartitionId(0);
+            let given_up = journal.begin(units(&new, &[1]), from, elsewhere).expect("begin");
             journal = check(journal);
             let moved = journal.begin(units(&new, &[1]), from, to).expect("begin");
             assert!(moved > given_up);
@@ -292,7 +311,7 @@ mod tests {
             journal = check(journal);
             assert_eq!(journal.placement().owner_of(UnitId(1)), Some(to));
             let holders: Vec<_> = journal.leftovers().map(|(_, leftover)| leftover.holder()).collect();
-            assert_eq!(holders, [to, from], "the one given up left copies, the other what it moved");
+            assert_eq!(holders, [elsewhere, from], "the one given up left copies, the other what it moved");
             assert_eq!(journal.flip(moved).expect_err("twice").kind(), ErrorKind::Invalid);
             journal.clean(given_up).expect("clean");
             journal.clean(moved).expect("clean");
@@ -376,6 +395,12 @@ mod tests {
         ];
         for records in wrong {
             replay(records).expect_err("wrong");
+        }
+        // What partition 0 owns would be deleted: as left by a move from it, and as copied by one to it.
+        assert!(replay(&[&first, &whole]).expect("whole").is_sound());
+        let left = Leftover { units: units(&new, &[0]), from: PartitionId(0), to: PartitionId(1), flipped: true };
+        for wrong in [left.encode(id), begin(PartitionId(1), PartitionId(0))] {
+            assert!(!replay(&[&first, &wrong]).expect("whole").is_sound());
         }
         for cut in 0..whole.len() {
             assert!(replay(&[&first, &whole[..cut]]).is_err(), "cut at {cut}");
