@@ -246,3 +246,57 @@ fn heavy_edges_stay_whole_and_heavy_units_are_spread_without_cutting_much() {
         assert!(share < 0.04, "{name} cuts {share} of a chain");
     }
 }
+
+/// Numbers that look like random ones.
+fn mixed(number: usize) -> u64 {
+    let mut bits = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ bits >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits ^ bits >> 32
+}
+
+#[test]
+fn refinement_undoes_what_heavy_edges_mislead_coarsening_to() {
+    // 32 communities of 64 units of load 1 to 5. A unit has eight light edges within its own and every second one an edge three times
+    // as heavy to anywhere: what is matched first does not belong together. 16 % of the weight is between communities;
+    // without refinement 48 % are cut.
+    let (units, size) = (2048, 64);
+    let mut edges = Vec::new();
+    for unit in 0..units {
+        let friend = |k: usize| unit / size * size + mixed(unit * 31 + k) as usize % size;
+        edges.extend((0..8).map(|k| (unit, friend(k), 1)));
+        if unit % 2 == 0 {
+            edges.push((unit, mixed(unit + 5) as usize % units, 3));
+        }
+    }
+    let graph = graph(&(0..units).map(|n| (1 + mixed(n + 7) % 5, 1, 0)).collect::<Vec<_>>(), &edges);
+    for name in ["metis", "multilevel"] {
+        let Ok(planner) = planner(name) else { continue };
+        let share = cut(&graph, &plan(planner, &graph, &Request::new(8).expect("a request")));
+        assert!(share < 0.3, "{name} cuts {share}");
+    }
+}
+
+#[test]
+fn groups_of_unlike_weight_that_have_no_edge_between_them_are_evened_out_all_the_same() {
+    // A coarse unit is a whole group, and refinement looks at units with a neighbour elsewhere alone: what a coarse plan makes too heavy
+    // must be repaired.
+    for (groups, parts) in [(83, 3), (83, 4), (131, 4), (199, 7), (401, 8)] {
+        let mut units = Vec::new();
+        let mut edges = Vec::new();
+        for group in 0..groups {
+            let begin = units.len();
+            for unit in begin..begin + 8 + mixed(group) as usize % 9 {
+                edges.extend((begin..unit).map(|other| (other, unit, 10)));
+                units.push((1 + group as u64 % 4, 1, 0));
+            }
+        }
+        let graph = graph(&units, &edges);
+        let request = Request::new(parts).and_then(|r| r.slack(0.001)).expect("a request");
+        for planner in planners().iter().filter(|planner| planner.name() != "hash") {
+            let loads = graph.loads_of(&plan(*planner, &graph, &request), parts);
+            let heaviest = loads.iter().copied().max().unwrap_or(0) as f64;
+            let bound = request.load_bound(&graph) * (1.0 + 1e-9);
+            assert!(heaviest <= bound, "{}: {heaviest} of at most {bound}", planner.name());
+        }
+    }
+}

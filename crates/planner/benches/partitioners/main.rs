@@ -61,15 +61,16 @@ fn weigh(graph: &AccessGraph) {
     println!("\nco-access groups of 10 in 8 parts: labels in {labels_ms:.2} ms");
     let prices =
         Prices { crossing_ns: 1000.0, part_overload_ns: 1000.0, worker_overload_ns: 0.0, byte_ns: 1.0, pass_ns: 0.0 };
-    for budget_bytes in [u64::MAX, moved_bytes / 10] {
-        let model = CostModel::new(prices, 1e9, 1e9, budget_bytes).expect("a model");
+    for budget_bytes in [None, Some(moved_bytes / 10)] {
+        let model = CostModel::new(prices, 1e9, 1e9, budget_bytes.unwrap_or(u64::MAX)).expect("a model");
         let begin = Instant::now();
         let proposal = model.propose(graph, &plan, &objective).expect("a proposal");
         let took_ms = begin.elapsed().as_secs_f64() * 1e3;
         let cut = |found: &Assessment| 100.0 * found.cut_share();
         let (moved, before, after) = (proposal.after.moved_units, cut(&proposal.before), cut(&proposal.after));
+        let budget = budget_bytes.map_or("with no limit".to_owned(), |bytes| format!("within {bytes} bytes"));
         println!(
-            "proposal within {budget_bytes} bytes: {moved} units move, {before:.1} % cut before, {after:.1} % after, {took_ms:.1} ms"
+            "proposal {budget}: {moved} units move, {before:.1} % cut before, {after:.1} % after, {took_ms:.1} ms"
         );
     }
 }

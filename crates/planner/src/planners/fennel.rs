@@ -11,9 +11,6 @@ use crate::error::PlanError;
 use crate::graph::{AccessGraph, Part};
 use crate::request::Request;
 
-/// Passes at most; it ends early once nothing moves.
-const PASSES: usize = 10;
-
 pub(super) struct Fennel;
 
 /// The price of load, with gamma = 3/2: the square root is exact everywhere, a general power is not.
@@ -43,13 +40,7 @@ impl Planner for Fennel {
     }
 
     fn plan(&self, graph: &AccessGraph, request: &Request) -> Result<Vec<Part>, PlanError> {
-        let mut stream = Stream::new(graph, request, request.first(graph));
         let score = LoadCost::new(graph, request);
-        for _ in 0..PASSES {
-            if stream.pass(&score) == 0 {
-                break;
-            }
-        }
-        Ok(stream.finish())
+        Ok(Stream::new(graph, request, request.first(graph)).settle(&score))
     }
 }

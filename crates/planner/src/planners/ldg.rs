@@ -10,9 +10,6 @@ use crate::error::PlanError;
 use crate::graph::{AccessGraph, Part};
 use crate::request::Request;
 
-/// Passes at most; it ends early once nothing moves.
-const PASSES: usize = 10;
-
 pub(super) struct Ldg;
 
 /// The room that is left.
@@ -38,13 +35,7 @@ impl Planner for Ldg {
     }
 
     fn plan(&self, graph: &AccessGraph, request: &Request) -> Result<Vec<Part>, PlanError> {
-        let mut stream = Stream::new(graph, request, request.first(graph));
         let score = RoomLeft::new(graph, request);
-        for _ in 0..PASSES {
-            if stream.pass(&score) == 0 {
-                break;
-            }
-        }
-        Ok(stream.finish())
+        Ok(Stream::new(graph, request, request.first(graph)).settle(&score))
     }
 }

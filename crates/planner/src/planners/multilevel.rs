@@ -18,8 +18,6 @@ use crate::request::Request;
 const UNITS_PER_PART: usize = 20;
 /// First cuts that are tried.
 const TRIES: u64 = 6;
-/// Passes of a first cut, and of refinement at each level.
-const PASSES: usize = 10;
 
 pub(super) struct Multilevel;
 
@@ -71,7 +69,7 @@ impl Planner for Multilevel {
         while let Some((_, into)) = levels.pop() {
             let finer = levels.last().map_or(graph, |(coarse, _)| coarse);
             let start = into.iter().map(|at| Some(plan[*at as usize])).collect();
-            plan = Stream::new(finer, request, start).refine(&price, PASSES);
+            plan = Stream::new(finer, request, start).refine(&price);
         }
         Ok(plan)
     }
@@ -82,14 +80,9 @@ fn first(graph: &AccessGraph, request: &Request, price: &Price) -> Vec<Part> {
     let score = RoomLeft::new(graph, request);
     let one = |attempt: u64| {
         let request = request.seed(mix(request.seed_value() ^ attempt));
-        let mut stream = Stream::new(graph, &request, vec![None; graph.len()]);
-        for _ in 0..PASSES {
-            if stream.pass(&score) == 0 {
-                break;
-            }
-        }
-        let start = stream.finish().into_iter().map(Some).collect();
-        let plan = Stream::new(graph, &request, start).refine(price, PASSES);
+        let cut = Stream::new(graph, &request, vec![None; graph.len()]).settle(&score);
+        let start = cut.into_iter().map(Some).collect();
+        let plan = Stream::new(graph, &request, start).refine(price);
         let cut = |v: Vertex| -> u64 {
             graph.neighbours(v).filter(|(u, _)| plan[u.index()] != plan[v.index()]).map(|(_, weight)| weight).sum()
         };

@@ -8,6 +8,9 @@ use crate::graph::{AccessGraph, Part, Vertex};
 use crate::random::order;
 use crate::request::Request;
 
+/// Passes at most; they end early once little or nothing moves.
+pub(super) const PASSES: usize = 10;
+
 /// How well a unit of load `w`, tied with weight `tie` to a part of load `load`, fits there: the highest wins.
 pub(super) trait Score {
     fn score(&self, tie: f64, load: f64, w: f64) -> f64;
@@ -41,9 +44,15 @@ impl<'a> Stream<'a> {
         Self { graph, capacity: request.capacity(graph), plan, loads, counts, ties: vec![0; parts], order }
     }
 
-    /// Places every unit once, in the seed's order; says how many changed their part.
-    pub(super) fn pass(&mut self, score: &impl Score) -> usize {
-        (0..self.order.len()).filter(|at| self.place(Vertex(self.order[*at]), score)).count()
+    /// Places every unit, in the seed's order, in passes until one moves nothing; says where the units are then.
+    pub(super) fn settle(mut self, score: &impl Score) -> Vec<Part> {
+        for _ in 0..PASSES {
+            let moved = (0..self.order.len()).filter(|at| self.place(Vertex(self.order[*at]), score)).count();
+            if moved == 0 {
+                break;
+            }
+        }
+        self.finish()
     }
 
     /// Places again what makes a part too heavy. After it the promise holds, whatever the plan was: a part that is still too
@@ -58,9 +67,9 @@ impl<'a> Stream<'a> {
     }
 
     /// Places again what has a neighbour in another part, in passes until a pass changes little; says where the units are then.
-    pub(super) fn refine(mut self, score: &impl Score, passes: usize) -> Vec<Part> {
+    pub(super) fn refine(mut self, score: &impl Score) -> Vec<Part> {
         self.repair(score);
-        for _ in 0..passes {
+        for _ in 0..PASSES {
             let mut moved = 0;
             for at in 0..self.order.len() {
                 let vertex = Vertex(self.order[at]);

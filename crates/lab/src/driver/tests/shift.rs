@@ -112,6 +112,22 @@ fn a_group_is_read_and_written_whole_by_one_call() {
 }
 
 #[test]
+fn what_is_inserted_is_read_from_then_on() {
+    let shift = Shift { reads: 0.5, ..ShiftKind::Monotonic.into() };
+    let keys = keys_of(&shift, 100);
+    let (_, calls) = ByHand::new(|_, _| 1_000).run(&shifting(shift, 100, 400, 1), &keys);
+    let mut inserted = BTreeSet::new();
+    let mut new = 0;
+    for call in &calls {
+        match call.kind {
+            OpKind::Update => assert!(inserted.insert(call.keys[0].clone()), "no key is inserted twice"),
+            _ => new += u32::from(inserted.contains(&call.keys[0])),
+        }
+    }
+    assert!(inserted.len() > 150 && new > 50, "{new} reads of {} new records", inserted.len());
+}
+
+#[test]
 fn the_adversary_asks_the_target_and_follows_what_it_says() {
     let shift = Shift { period_seconds: 0.1, hot_records: Some(20), share: 1.0, ..ShiftKind::Adversary.into() };
     let keys = keys_of(&shift, 1_000);
