@@ -33,6 +33,7 @@ pub use biombo_engine::{
     Batch, Capabilities, Compaction, Cursor, Damage, Durability, Engine, EngineKind, Error, ErrorKind, IndexFigures,
     Loss, Op, OpenOptions, Registry, Repaired, Result, Segments, Stats, Value, memory,
 };
+pub use biombo_graph as graph;
 pub use biombo_store::{
     Epoch, Moved, Options, PARTITIONS_MAX, Pace, PartitionId, Partitioning, Placement, PlacementKind, Range, SLOTS,
     Scan, Snapshot, Store, StoreEngine, StoreStats, UnitId, Update,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{bench, copy, engines, key, maintain, repair, scan, stat};
+use crate::commands::{bench, copy, engines, graph, key, maintain, repair, scan, stat};
 use crate::failure::{Done, Failure};
 use crate::format::tsv;
 use crate::load;
@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Compact(maintain::CompactArgs),
     Engines(engines::EnginesArgs),
     #[command(subcommand)]
+    Graph(graph::GraphCommand),
+    #[command(subcommand)]
     Bench(Box<bench::BenchCommand>),
     /// One run of a bench, in a process of its own
     #[command(hide = true)]
@@ -78,6 +80,7 @@ impl Command {
             Self::Restore(args) => copy::restore(args),
             Self::Compact(args) => maintain::compact(&args),
             Self::Engines(args) => engines::engines(&args),
+            Self::Graph(command) => graph::graph(command),
             Self::Bench(command) => bench::bench(*command),
             Self::BenchWorker => bench::bench_worker(),
         }

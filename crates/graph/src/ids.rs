@@ -62,6 +62,11 @@ impl Ids {
         }
         self.sorted.binary_search(&id).ok().map(|vertex| vertex as u32)
     }
+
+    /// The ids that are not dense, ascending; empty otherwise.
+    pub(crate) fn table(&self) -> &[u64] {
+        &self.sorted
+    }
 }
 
 /// Numbers ids as they come. A table with open addressing: 8 bytes for each id and 5.3 to 10.7 for its place.

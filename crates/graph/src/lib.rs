@@ -1,12 +1,13 @@
 //! Graphs: directed or undirected, with any 64-bit numbers as vertex ids, and the kernels of the GAP benchmark over them.
 //!
-//! - [`input`] reads edges from files, [`generate`] draws them; [`ids`] numbers vertices densely;
+//! - [`input`] reads edges from files, [`generate`] draws them; [`ids`] numbers vertices densely; [`edges`] gathers all of it;
 //! - [`media`] is where arrays live; [`team`] is the threads that work on them;
 //! - [`view`] is what a kernel sees of a graph; [`csr`] is the static layout; [`kernels`] are the analyses.
 #![deny(unsafe_code)]
 
 mod bitmap;
 pub mod csr;
+pub mod edges;
 pub mod generate;
 pub mod ids;
 pub mod input;

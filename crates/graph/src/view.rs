@@ -5,6 +5,18 @@ use std::ops::Range;
 /// Vertices per bit set word: blocks of vertices begin at multiples, so that no two threads write one word.
 pub const WORD_VERTICES: usize = 64;
 
+/// Lists of neighbours in one direction. A copy of it is a few words: a kernel that holds one in its loop finds lists without going
+/// through the graph again.
+pub trait Lists: Copy + Sync {
+    /// The neighbours of `vertex`.
+    fn list<'a>(self, vertex: u32) -> &'a [u32]
+    where
+        Self: 'a;
+
+    /// How many it has.
+    fn degree(self, vertex: u32) -> usize;
+}
+
 /// One state of a graph, to be read by many threads. Vertices have the numbers `0..vertices()`; lists of neighbours ascend, without
 /// repetitions.
 pub trait View: Sync {
@@ -17,15 +29,25 @@ pub trait View: Sync {
     /// Whether edges have a direction. Of an undirected graph, in-neighbours are the same as out-neighbours.
     fn is_directed(&self) -> bool;
 
+    /// The vertices that edges of each vertex lead to.
+    fn out_lists(&self) -> impl Lists + '_;
+
+    /// The vertices that edges to each vertex come from.
+    fn in_lists(&self) -> impl Lists + '_;
+
     /// The vertices that edges of `vertex` lead to.
-    fn out_neighbors(&self, vertex: u32) -> &[u32];
+    fn out_neighbors(&self, vertex: u32) -> &[u32] {
+        self.out_lists().list(vertex)
+    }
 
     /// The vertices that edges to `vertex` come from.
-    fn in_neighbors(&self, vertex: u32) -> &[u32];
+    fn in_neighbors(&self, vertex: u32) -> &[u32] {
+        self.in_lists().list(vertex)
+    }
 
     /// How many edges leave `vertex`.
     fn out_degree(&self, vertex: u32) -> usize {
-        self.out_neighbors(vertex).len()
+        self.out_lists().degree(vertex)
     }
 
     /// The vertices in blocks of about equal work.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use biombo_graph::csr::{Csr, Shape};
-use biombo_graph::ids::{Ids, Interner};
-use biombo_graph::input::{EdgeReader, Item};
+use biombo_graph::edges::EdgeList;
+use biombo_graph::ids::Ids;
 use biombo_graph::kernels::pagerank::Stop;
 use biombo_graph::kernels::{afforest, bfs, brandes, components, pagerank, shiloach_vishkin};
 use biombo_graph::team::Team;
@@ -24,14 +24,8 @@ fn files() -> Vec<PathBuf> {
 }
 
 fn load(file: &Path, shape: Shape, team: &mut Team) -> (Csr, Ids) {
-    let (mut reader, mut interner, mut edges) =
-        (EdgeReader::open(file).expect("the file opens"), Interner::new(), Vec::new());
-    while let Some(item) = reader.next_item().expect("it is sound") {
-        let Item::Edge(source, destination) = item else { continue };
-        edges.push([source, destination].map(|id| interner.number(id).expect("not too many")));
-    }
-    let ids = interner.finish(&mut edges);
-    (Csr::build(ids.len(), &edges, shape, team).expect("a graph"), ids)
+    let list = EdgeList::read(&[file]).expect("it is sound");
+    (Csr::build(list.ids.len(), &list.edges, shape, team).expect("a graph"), list.ids)
 }
 
 /// Vertices of each, as those who published them count.

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod copy;
 pub(crate) mod engines;
+pub(crate) mod graph;
 pub(crate) mod key;
 pub(crate) mod maintain;
 pub(crate) mod repair;

@@ -2,13 +2,14 @@
 //! another one says where each begins, 8 bytes a vertex. It does not change; it is what the other layouts are measured by.
 
 mod build;
+pub mod file;
 
 use biombo_base::Result;
 
 use crate::Edge;
 use crate::media::Array;
 use crate::team::Team;
-use crate::view::{Blocks, View};
+use crate::view::{Blocks, Lists, View};
 
 /// What a graph is to be made of its edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,19 +62,36 @@ struct Adjacency {
 
 impl Adjacency {
     #[inline]
-    fn list(&self, vertex: u32) -> &[u32] {
+    fn rows(&self) -> Rows<'_> {
+        Rows { offsets: &self.offsets, targets: &self.targets }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.offsets.memory_bytes() + self.targets.memory_bytes()
+    }
+}
+
+/// The lists of an [`Adjacency`].
+#[derive(Clone, Copy)]
+struct Rows<'g> {
+    offsets: &'g [u64],
+    targets: &'g [u32],
+}
+
+impl Lists for Rows<'_> {
+    #[inline]
+    fn list<'a>(self, vertex: u32) -> &'a [u32]
+    where
+        Self: 'a,
+    {
         let at = &self.offsets[vertex as usize..][..2];
         &self.targets[at[0] as usize..at[1] as usize]
     }
 
     #[inline]
-    fn degree(&self, vertex: u32) -> usize {
+    fn degree(self, vertex: u32) -> usize {
         let at = &self.offsets[vertex as usize..][..2];
         (at[1] - at[0]) as usize
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.offsets.memory_bytes() + self.targets.memory_bytes()
     }
 }
 
@@ -121,18 +139,13 @@ impl View for Csr {
     }
 
     #[inline]
-    fn out_neighbors(&self, vertex: u32) -> &[u32] {
-        self.out.list(vertex)
+    fn out_lists(&self) -> impl Lists + '_ {
+        self.out.rows()
     }
 
     #[inline]
-    fn out_degree(&self, vertex: u32) -> usize {
-        self.out.degree(vertex)
-    }
-
-    #[inline]
-    fn in_neighbors(&self, vertex: u32) -> &[u32] {
-        self.inward.as_ref().unwrap_or(&self.out).list(vertex)
+    fn in_lists(&self) -> impl Lists + '_ {
+        self.inward.as_ref().unwrap_or(&self.out).rows()
     }
 
     fn blocks(&self) -> &Blocks {

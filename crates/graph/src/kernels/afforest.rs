@@ -11,7 +11,7 @@ use biombo_base::Result;
 
 use super::components::Components;
 use crate::team::Team;
-use crate::view::View;
+use crate::view::{Lists, View};
 
 /// How many neighbours of each vertex are joined before the sample.
 const ROUNDS: usize = 2;
@@ -36,10 +36,11 @@ const SAMPLES: usize = 1024;
 pub fn afforest<V: View>(view: &V, team: &mut Team) -> Result<Components> {
     let components = Components::alone(view, team)?;
     let blocks = view.blocks();
+    let out_lists = view.out_lists();
     for round in 0..ROUNDS {
         team.blocks(blocks.len(), 1, |_, range| {
             for vertex in range.flat_map(|block| blocks.range(block)) {
-                if let Some(&neighbor) = view.out_neighbors(vertex).get(round) {
+                if let Some(&neighbor) = out_lists.list(vertex).get(round) {
                     components.link(vertex, neighbor);
                 }
             }
@@ -52,7 +53,7 @@ pub fn afforest<V: View>(view: &V, team: &mut Team) -> Result<Components> {
             if Some(components.label(vertex)) == largest {
                 continue;
             }
-            let rest = view.out_neighbors(vertex).get(ROUNDS..).unwrap_or_default();
+            let rest = out_lists.list(vertex).get(ROUNDS..).unwrap_or_default();
             rest.iter().for_each(|neighbor| components.link(vertex, *neighbor));
             if view.is_directed() {
                 // An edge from the largest component is passed over there: it must be seen from here.

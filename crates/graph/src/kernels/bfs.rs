@@ -15,7 +15,7 @@ use super::check_source;
 use crate::bitmap::{Bitmap, bits};
 use crate::media::Array;
 use crate::team::Team;
-use crate::view::{View, WORD_VERTICES};
+use crate::view::{Lists, View, WORD_VERTICES};
 
 /// Bottom up from this share of the unexplored edges on (the paper's alpha).
 const ALPHA: u64 = 15;
@@ -23,6 +23,11 @@ const ALPHA: u64 = 15;
 const BETA: u64 = 18;
 /// Vertices of the frontier that a thread takes at once, going down.
 const FRONTIER_GRAIN: usize = 64;
+
+/// Vertices of the frontier that a thread puts into a set at once.
+const INSERT_GRAIN: usize = 4096;
+/// How many vertices of a frontier tell how many edges leave it.
+const SAMPLES: usize = 4096;
 
 /// A tree of shortest paths from a source.
 pub struct Tree {
@@ -94,15 +99,19 @@ pub fn bfs<V: View>(view: &V, source: u32, team: &mut Team) -> Result<Tree> {
     while !frontier.is_empty() {
         if ahead <= unexplored / ALPHA {
             unexplored = unexplored.saturating_sub(ahead);
-            (frontier, ahead) = down(view, &tree, &frontier, team);
+            frontier = down(view, &tree, &frontier, team);
+            ahead = edges_ahead(view, &frontier);
             continue;
         }
         let [done, front, next] = match &mut sets {
             Some(sets) => sets,
             None => sets.insert([Bitmap::new(vertices)?, Bitmap::new(vertices)?, Bitmap::new(vertices)?]),
         };
-        mark(view, &tree, done, front, team);
-        frontier.iter().for_each(|vertex| front.insert(*vertex));
+        mark(view, &tree, done, team);
+        // What an earlier turn left in `front` does no harm: all neighbours of that frontier were reached since.
+        team.blocks(frontier.len(), INSERT_GRAIN, |_, range| {
+            frontier[range].iter().for_each(|vertex| front.insert(*vertex));
+        });
         let mut awake = frontier.len() as u64;
         loop {
             let before = awake;
@@ -119,25 +128,31 @@ pub fn bfs<V: View>(view: &V, source: u32, team: &mut Team) -> Result<Tree> {
     Ok(tree)
 }
 
-/// The frontier's vertices reach their neighbours: the next frontier and how many edges leave it.
-fn down<V: View>(view: &V, tree: &Tree, frontier: &[u32], team: &mut Team) -> (Vec<u32>, u64) {
-    let found = gather(frontier.len(), FRONTIER_GRAIN, team, |range, found: &mut (Vec<u32>, u64)| {
+/// The frontier's vertices reach their neighbours: the next frontier.
+fn down<V: View>(view: &V, tree: &Tree, frontier: &[u32], team: &mut Team) -> Vec<u32> {
+    let (lists, parents) = (view.out_lists(), &tree.parents[..]);
+    let found = gather(frontier.len(), FRONTIER_GRAIN, team, |range, found: &mut Vec<u32>| {
         for &vertex in &frontier[range] {
-            for &neighbor in view.out_neighbors(vertex) {
-                let parent = &tree.parents[neighbor as usize];
+            for &neighbor in lists.list(vertex) {
+                let parent = &parents[neighbor as usize];
                 if parent.load(Relaxed) == 0 && parent.compare_exchange(0, vertex + 1, Relaxed, Relaxed).is_ok() {
-                    found.0.push(neighbor);
-                    found.1 += view.out_degree(neighbor) as u64;
+                    found.push(neighbor);
                 }
             }
         }
     });
-    let ahead = found.iter().map(|(_, ahead)| ahead).sum();
-    (found.into_iter().flat_map(|(list, _)| list).collect(), ahead)
+    found.concat()
 }
 
-/// Which vertices are reached, as bits; nothing is in `front` afterwards.
-fn mark<V: View>(view: &V, tree: &Tree, done: &Bitmap, front: &Bitmap, team: &mut Team) {
+/// About how many edges leave the frontier: of a large one, by a sample, for each look at a degree is a miss of the cache.
+fn edges_ahead<V: View>(view: &V, frontier: &[u32]) -> u64 {
+    let step = (frontier.len() / SAMPLES).max(1);
+    let sample = frontier.iter().step_by(step).map(|vertex| view.out_degree(*vertex) as u64);
+    sample.sum::<u64>() * step as u64
+}
+
+/// Which vertices are reached, as bits.
+fn mark<V: View>(view: &V, tree: &Tree, done: &Bitmap, team: &mut Team) {
     team.blocks(view.blocks().len(), 1, |_, range| {
         for block in range {
             let vertices = view.blocks().indexes(block);
@@ -150,7 +165,6 @@ fn mark<V: View>(view: &V, tree: &Tree, done: &Bitmap, front: &Bitmap, team: &mu
                 // Bits past the last vertex count as reached.
                 let past = (!0u64).checked_shl(parents.len() as u32).unwrap_or(0);
                 done.set_word(word, reached | past);
-                front.set_word(word, 0);
             }
         }
     });
@@ -159,13 +173,14 @@ fn mark<V: View>(view: &V, tree: &Tree, done: &Bitmap, front: &Bitmap, team: &mu
 /// Vertices that are not reached look for a neighbour in the frontier: how many found one; they are `next`.
 fn up<V: View>(view: &V, tree: &Tree, done: &Bitmap, front: &Bitmap, next: &Bitmap, team: &mut Team) -> u64 {
     let found = gather(view.blocks().len(), 1, team, |range, awake: &mut u64| {
+        let lists = view.in_lists();
         for block in range {
             let vertices = view.blocks().indexes(block);
             for word in vertices.start / WORD_VERTICES..vertices.end.div_ceil(WORD_VERTICES) {
                 let (mut found, mut hopeless) = (0, 0);
                 for bit in bits(!done.word(word)) {
                     let vertex = (word * WORD_VERTICES) as u32 + bit;
-                    let neighbors = view.in_neighbors(vertex);
+                    let neighbors = lists.list(vertex);
                     match neighbors.iter().find(|neighbor| front.contains(**neighbor)) {
                         Some(&parent) => {
                             tree.reach(vertex, parent);

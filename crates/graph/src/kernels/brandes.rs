@@ -19,7 +19,7 @@ use super::check_source;
 use crate::bitmap::Bitmap;
 use crate::media::Array;
 use crate::team::Team;
-use crate::view::View;
+use crate::view::{Lists, View};
 
 /// Vertices of a level that a thread takes at once.
 const LEVEL_GRAIN: usize = 128;
@@ -63,6 +63,7 @@ pub fn brandes<V: View>(view: &V, sources: &[u32], team: &mut Team) -> Result<Ar
     let scores = Values(Array::zeroed(vertices)?);
     let (paths, shares) = (Values(Array::zeroed(vertices)?), Values(Array::zeroed(vertices)?));
     let level = Bitmap::new(vertices)?;
+    let (in_lists, out_lists) = (view.in_lists(), view.out_lists());
     for &source in sources {
         let (order, levels) = levels(bfs(view, source, team)?.depths());
         paths.set(source, 1.0);
@@ -70,7 +71,7 @@ pub fn brandes<V: View>(view: &V, sources: &[u32], team: &mut Team) -> Result<Ar
             let above = &order[pair[0].clone()];
             above.iter().for_each(|vertex| level.insert(*vertex));
             each(&order[pair[1].clone()], team, |vertex| {
-                let neighbors = view.in_neighbors(vertex).iter();
+                let neighbors = in_lists.list(vertex).iter();
                 paths.set(vertex, neighbors.filter(|v| level.contains(**v)).map(|v| paths.get(*v)).sum());
             });
             level.clear_words_of(above);
@@ -79,7 +80,7 @@ pub fn brandes<V: View>(view: &V, sources: &[u32], team: &mut Team) -> Result<Ar
             let below = levels.get(at + 1).map_or(&[][..], |range| &order[range.clone()]);
             below.iter().for_each(|vertex| level.insert(*vertex));
             each(&order[range.clone()], team, |vertex| {
-                let neighbors = view.out_neighbors(vertex).iter();
+                let neighbors = out_lists.list(vertex).iter();
                 let given = neighbors.filter(|v| level.contains(**v)).map(|v| shares.get(*v)).sum::<f64>();
                 let dependency = given * paths.get(vertex);
                 // What a vertex above takes of this one for each of its paths.

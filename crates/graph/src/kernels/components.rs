@@ -54,11 +54,6 @@ impl Components {
         }
     }
 
-    /// Hang `root` below `low`, which is smaller. It may be undone by another thread that does the same: whoever calls it looks again.
-    pub(super) fn hook(&self, root: u32, low: u32) {
-        self.labels[root as usize].store(low, Relaxed);
-    }
-
     /// Hang every vertex right below its root.
     pub(super) fn compress<V: View>(&self, view: &V, team: &mut Team) {
         team.blocks(view.blocks().len(), 1, |_, range| {

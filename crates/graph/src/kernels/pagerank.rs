@@ -7,11 +7,13 @@
 //! Source: Brin, Page, "The Anatomy of a Large-Scale Hypertextual Web Search Engine", WWW 1998. The scores sum to 1: the score of vertices
 //! without out-edges is shared evenly among all.
 
+use std::ops::Range;
+
 use biombo_base::{Error, Result};
 
 use crate::media::Array;
 use crate::team::Team;
-use crate::view::{Blocks, View};
+use crate::view::{Blocks, Lists, View};
 
 /// The usual share of a score that follows an edge.
 pub const DAMPING: f64 = 0.85;
@@ -68,22 +70,16 @@ pub fn pagerank<V: View>(view: &V, stop: Stop, team: &mut Team) -> Result<Scores
     let mut given = Array::<f32>::zeroed(vertices)?;
     let mut next = Array::<f32>::zeroed(vertices)?;
     let even = 1.0 / vertices as f64;
-    let mut sums = over(view.blocks(), team, &mut scores, &mut given, |vertex, score, give| {
-        *score = even;
-        let degree = view.out_degree(vertex);
-        *give = share(even, degree);
-        Sums { change: 0.0, dangling: if degree == 0 { even } else { 0.0 } }
+    scores.fill(even);
+    let mut sums = over(view.blocks(), team, &mut scores, &mut given, |block, scores, given| {
+        give(view.out_lists(), block, scores, given)
     });
     let (mut iterations, mut change) = (0, f64::INFINITY);
     while iterations < stop.iterations && change >= stop.tolerance {
         let base = (1.0 - DAMPING) * even + DAMPING * sums.dangling * even;
-        sums = over(view.blocks(), team, &mut scores, &mut next, |vertex, score, give| {
-            let new = base + DAMPING * sum_of(view.in_neighbors(vertex), &given);
-            let degree = view.out_degree(vertex);
-            *give = share(new, degree);
-            let change = (new - *score).abs();
-            *score = new;
-            Sums { change, dangling: if degree == 0 { new } else { 0.0 } }
+        sums = over(view.blocks(), team, &mut scores, &mut next, |block, scores, next| {
+            let change = pull(view.in_lists(), block.clone(), base, &given, scores);
+            Sums { change, ..give(view.out_lists(), block, scores, next) }
         });
         std::mem::swap(&mut given, &mut next);
         (iterations, change) = (iterations + 1, sums.change);
@@ -91,36 +87,50 @@ pub fn pagerank<V: View>(view: &V, stop: Stop, team: &mut Team) -> Result<Scores
     Ok(Scores { scores, iterations, change })
 }
 
-/// What a vertex gives along each of its edges.
-#[inline]
-fn share(score: f64, degree: usize) -> f32 {
-    if degree == 0 { 0.0 } else { (score / degree as f64) as f32 }
+/// New scores of a block from what in-neighbours give; by how much they change.
+///
+/// A function of its own, with all that its loop needs in arguments: what the processor has to do besides waiting for memory decides how
+/// many reads it has under way.
+#[inline(never)]
+fn pull(lists: impl Lists, block: Range<u32>, base: f64, given: &[f32], scores: &mut [f64]) -> f64 {
+    let mut change = 0.0;
+    for (score, vertex) in scores.iter_mut().zip(block) {
+        // In the order of the list, one after the other: more sums at once would cost more in wrong guesses at the ends of lists.
+        let incoming: f64 = lists.list(vertex).iter().map(|neighbor| f64::from(given[*neighbor as usize])).sum();
+        let new = base + DAMPING * incoming;
+        change += (new - *score).abs();
+        *score = new;
+    }
+    change
 }
 
-/// What `neighbors` give together, added up in the order of the list.
-#[inline]
-fn sum_of(neighbors: &[u32], given: &[f32]) -> f64 {
-    neighbors.iter().map(|neighbor| f64::from(given[*neighbor as usize])).sum()
+/// What the vertices of a block give along each of their edges.
+#[inline(never)]
+fn give(lists: impl Lists, block: Range<u32>, scores: &[f64], given: &mut [f32]) -> Sums {
+    let mut dangling = 0.0;
+    for ((score, given), vertex) in scores.iter().zip(given).zip(block) {
+        let degree = lists.degree(vertex);
+        // Nobody reads what a vertex without out-edges gives.
+        *given = (score / degree as f64) as f32;
+        dangling += if degree == 0 { *score } else { 0.0 };
+    }
+    Sums { change: 0.0, dangling }
 }
 
-/// `work` on every vertex of every block; the blocks' sums in their order.
+/// `work` on every block with its part of both arrays; the blocks' sums in their order.
 fn over(
     blocks: &Blocks,
     team: &mut Team,
     scores: &mut [f64],
     given: &mut [f32],
-    work: impl Fn(u32, &mut f64, &mut f32) -> Sums + Sync,
+    work: impl Fn(Range<u32>, &mut [f64], &mut [f32]) -> Sums + Sync,
 ) -> Sums {
     let parts = blocks.split(scores).into_iter().zip(blocks.split(given)).enumerate();
-    let mut parts: Vec<_> = parts.map(|(block, part)| ((part, blocks.range(block)), Sums::default())).collect();
-    team.tasks(parts.iter_mut().collect(), |_, (((scores, given), vertices), sums)| {
-        for ((score, give), vertex) in scores.iter_mut().zip(given.iter_mut()).zip(vertices.clone()) {
-            let more = work(vertex, score, give);
-            sums.change += more.change;
-            sums.dangling += more.dangling;
-        }
+    let mut parts: Vec<_> = parts.map(|(block, part)| (blocks.range(block), part, Sums::default())).collect();
+    team.tasks(parts.iter_mut().collect(), |_, (block, (scores, given), sums)| {
+        *sums = work(block.clone(), scores, given);
     });
-    parts.iter().fold(Sums::default(), |sum, (_, more)| Sums {
+    parts.iter().fold(Sums::default(), |sum, (_, _, more)| Sums {
         change: sum.change + more.change,
         dangling: sum.dangling + more.dangling,
     })

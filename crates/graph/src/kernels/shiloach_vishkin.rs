@@ -5,13 +5,14 @@
 //! Sources: Shiloach, Vishkin, "An O(log n) parallel connectivity algorithm", Journal of Algorithms 3, 1982; Bader, Cong, Feo,
 //! "On the Architectural Requirements for Efficient Execution of Graph Algorithms", ICPP 2005.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use biombo_base::Result;
 
 use super::components::Components;
 use crate::team::Team;
-use crate::view::View;
+use crate::view::{Lists, View};
 
 /// The connected components (of a directed graph: weakly connected). O((vertices + edges) log vertices); 4 bytes a vertex.
 ///
@@ -24,21 +25,7 @@ pub fn shiloach_vishkin<V: View>(view: &V, team: &mut Team) -> Result<Components
     while goes_on {
         let changed = AtomicBool::new(false);
         team.blocks(blocks.len(), 1, |_, range| {
-            let mut has_hooked = false;
-            for vertex in range.flat_map(|block| blocks.range(block)) {
-                for &neighbor in view.out_neighbors(vertex) {
-                    let (one, other) = (components.label(vertex), components.label(neighbor));
-                    if one == other {
-                        continue;
-                    }
-                    let (low, high) = (one.min(other), one.max(other));
-                    if components.label(high) == high {
-                        components.hook(high, low);
-                        has_hooked = true;
-                    }
-                }
-            }
-            if has_hooked {
+            if range.filter(|block| hook(view.out_lists(), blocks.range(*block), &components.labels)).count() > 0 {
                 changed.store(true, Relaxed);
             }
         });
@@ -46,4 +33,26 @@ pub fn shiloach_vishkin<V: View>(view: &V, team: &mut Team) -> Result<Components
         goes_on = changed.into_inner();
     }
     Ok(components)
+}
+
+/// Hang roots below smaller ones along the edges of a block; whether there was any. A hook may be undone by another thread's: the next
+/// round looks again.
+#[inline(never)]
+fn hook(lists: impl Lists, block: Range<u32>, labels: &[AtomicU32]) -> bool {
+    let label = |vertex: u32| labels[vertex as usize].load(Relaxed);
+    let mut has_hooked = false;
+    for vertex in block {
+        for &neighbor in lists.list(vertex) {
+            let (one, other) = (label(vertex), label(neighbor));
+            if one == other {
+                continue;
+            }
+            let (low, high) = (one.min(other), one.max(other));
+            if label(high) == high {
+                labels[high as usize].store(low, Relaxed);
+                has_hooked = true;
+            }
+        }
+    }
+    has_hooked
 }

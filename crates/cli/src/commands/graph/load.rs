@@ -1,0 +1,102 @@
+//! `biombo graph load`.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use biombo::graph::csr::{Csr, Shape, file};
+use biombo::graph::edges::EdgeList;
+use biombo::graph::team::Team;
+use biombo::graph::view::View;
+use biombo_base::io::RealIo;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::args::JsonArg;
+use crate::failure::{Done, Failure};
+use crate::out::Out;
+use crate::size::show_count;
+
+/// Make a graph of files of edges
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Files: one edge a line, `source destination`, lines with # are comments (SNAP, .el; weights of .wel and times of .tel are left out), or
+Matrix Market; plain or compressed with gzip or Zstandard. Repeated edges are stored once, loops are kept.
+The graph is durable when the command returns; before, nothing of it is there.
+
+Examples:
+  biombo graph load votes wiki-Vote.txt.gz
+  zcat edges.gz | biombo graph load web - --undirected")]
+pub(crate) struct LoadArgs {
+    /// The graph's directory; it must not have a graph yet
+    dir: PathBuf,
+    /// Files of edges, `-` for standard input
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Edges have a direction (default, unless a file says otherwise)
+    #[arg(long, conflicts_with = "undirected")]
+    directed: bool,
+    /// Edges have no direction
+    #[arg(long)]
+    undirected: bool,
+    /// How it is stored
+    #[arg(long, value_enum, default_value_t = Layout::Csr)]
+    layout: Layout,
+    /// Threads that build it
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    threads: usize,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Layout {
+    /// Compressed sparse rows: static
+    Csr,
+}
+
+#[derive(Serialize)]
+struct Loaded {
+    vertices: u64,
+    edges: u64,
+    directed: bool,
+    layout: &'static str,
+    lines: u64,
+    seconds: f64,
+}
+
+/// Run it.
+pub(crate) fn load(args: &LoadArgs) -> Done {
+    let begun = Instant::now();
+    let io = RealIo::new();
+    if file::exists(&io, &args.dir)? {
+        let dir = args.dir.display();
+        return Err(Failure::failed(format!("{dir} has a graph already: name another directory or remove it")));
+    }
+    let mut team = Team::new(args.threads).map_err(|e| Failure::usage(e.to_string()))?;
+    let list = EdgeList::read(&args.files)?;
+    let is_directed = args.directed || (!args.undirected && list.is_directed.unwrap_or(true));
+    let shape = if is_directed { Shape::DIRECTED } else { Shape::UNDIRECTED };
+    let graph = Csr::build(list.ids.len(), &list.edges, shape, &mut team)?;
+    file::save(&io, &args.dir, &graph, &list.ids)?;
+    let Layout::Csr = args.layout;
+    let loaded = Loaded {
+        vertices: graph.vertices() as u64,
+        edges: graph.edges(),
+        directed: is_directed,
+        layout: "csr",
+        lines: list.edges.len() as u64,
+        seconds: begun.elapsed().as_secs_f64(),
+    };
+    let mut out = Out::new();
+    if args.json.json {
+        out.json(&loaded)?;
+    } else {
+        let kind = if is_directed { "directed" } else { "undirected" };
+        let (vertices, edges) = (show_count(loaded.vertices), show_count(loaded.edges));
+        let (lines, seconds) = (show_count(loaded.lines), loaded.seconds);
+        out.line(format_args!(
+            "loaded {lines} edges in {seconds:.2} s: {vertices} vertices, {edges} stored edges, {kind}"
+        ))?;
+    }
+    out.finish()
+}

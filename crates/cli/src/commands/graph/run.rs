@@ -1,0 +1,223 @@
+//! `biombo graph run`: a kernel over a graph.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use biombo::graph::csr::Csr;
+use biombo::graph::ids::Ids;
+use biombo::graph::kernels::pagerank::Stop;
+use biombo::graph::kernels::{afforest, bfs, brandes, pagerank, shiloach_vishkin};
+use biombo::graph::team::Team;
+use biombo::graph::view::View;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::{id, open, vertex};
+use crate::args::{DirArg, JsonArg};
+use crate::failure::{Done, Failure};
+use crate::out::Out;
+use crate::size::show_count;
+
+/// Run a kernel over a graph
+#[derive(Debug, Args)]
+#[command(after_help = "\
+--out writes `vertex<TAB>value` a line, by vertex id:
+  bfs       depth below --source, -1 where no path leads
+  pagerank  score: damping 0.85, scores sum to 1, the mass of vertices without out-edges shared evenly
+  cc        the smallest vertex id of the component (weakly connected, in a directed graph); cc-sv: the same, by Shiloach-Vishkin
+  bc        betweenness: for each --source (default: every vertex), the shares of its shortest paths that go through, added up; in an
+            undirected graph each pair of ends counts from both sides
+
+Examples:
+  biombo graph run votes bfs --source 30
+  biombo graph run votes pagerank --tolerance 1e-8 --out scores.tsv
+  biombo graph run votes bc --source 30 --source 8 --threads 2 --json")]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    dir: DirArg,
+    /// Which kernel
+    #[arg(value_enum)]
+    kernel: Kernel,
+    /// The vertex to begin at; bc takes several
+    #[arg(long, value_name = "V")]
+    source: Vec<u64>,
+    /// pagerank: at most so many iterations
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    iterations: u32,
+    /// pagerank: stop when an iteration changes all scores together by less
+    #[arg(long, value_name = "T", default_value_t = 1e-6)]
+    tolerance: f64,
+    /// Threads; the answer does not depend on them
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// Write the value of every vertex to this file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kernel {
+    Bfs,
+    Pagerank,
+    Cc,
+    CcSv,
+    Bc,
+}
+
+/// What a kernel found.
+enum Answer {
+    Depths(Vec<i64>),
+    Components(Vec<u32>),
+    Scores { scores: Vec<f64>, iterations: Option<u32> },
+}
+
+#[derive(Serialize)]
+struct Summary {
+    kernel: String,
+    vertices: u64,
+    edges: u64,
+    threads: usize,
+    /// Of the kernel alone, without reading the graph.
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iterations: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reached: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    depth_max: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    components: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    largest_component: Option<u64>,
+    /// The vertices with the largest scores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top: Option<Vec<(u64, f64)>>,
+}
+
+/// How many vertices with large scores are shown.
+const TOP: usize = 10;
+
+/// Run it.
+pub(crate) fn run(args: &RunArgs) -> Done {
+    if args.kernel == Kernel::Bfs && args.source.len() != 1 {
+        return Err(Failure::usage("bfs begins at one vertex: name it with --source"));
+    }
+    if !matches!(args.kernel, Kernel::Bfs | Kernel::Bc) && !args.source.is_empty() {
+        return Err(Failure::usage("only bfs and bc have a --source"));
+    }
+    if args.tolerance.is_nan() || args.tolerance < 0.0 {
+        return Err(Failure::usage(format!("--tolerance is a number from 0, not {}", args.tolerance)));
+    }
+    let mut team = Team::new(args.threads).map_err(|e| Failure::usage(e.to_string()))?;
+    let (graph, ids) = open(&args.dir.dir)?;
+    let sources = args.source.iter().map(|source| vertex(&ids, *source)).collect::<Done<Vec<u32>>>()?;
+    let begun = Instant::now();
+    let answer = solve(args, &graph, &sources, &mut team)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    if let Some(path) = &args.out {
+        let refused = |e: std::io::Error| Failure::failed(format!("cannot write {}: {e}", path.display()));
+        let mut file = BufWriter::with_capacity(256 << 10, File::create(path).map_err(refused)?);
+        write(&mut file, &answer, &ids).and_then(|()| file.flush()).map_err(refused)?;
+    }
+    let summary = summary(args, &graph, &ids, &answer, seconds);
+    let mut out = Out::new();
+    if args.json.json {
+        out.json(&summary)?;
+    } else {
+        tell(&mut out, &summary)?;
+    }
+    out.finish()
+}
+
+fn solve(args: &RunArgs, graph: &Csr, sources: &[u32], team: &mut Team) -> Done<Answer> {
+    let vertices = 0..graph.vertices() as u32;
+    Ok(match args.kernel {
+        Kernel::Bfs => Answer::Depths(bfs(graph, sources[0], team)?.depths()),
+        Kernel::Pagerank => {
+            let stop = Stop { iterations: args.iterations, tolerance: args.tolerance };
+            let ranked = pagerank(graph, stop, team)?;
+            Answer::Scores { scores: ranked.scores.to_vec(), iterations: Some(ranked.iterations) }
+        }
+        Kernel::Cc | Kernel::CcSv => {
+            let of = if args.kernel == Kernel::Cc { afforest } else { shiloach_vishkin };
+            let components = of(graph, team)?;
+            Answer::Components(vertices.map(|vertex| components.label(vertex)).collect())
+        }
+        Kernel::Bc => {
+            let all: Vec<u32> = if sources.is_empty() { vertices.collect() } else { sources.to_vec() };
+            Answer::Scores { scores: brandes(graph, &all, team)?.to_vec(), iterations: None }
+        }
+    })
+}
+
+fn write(out: &mut dyn Write, answer: &Answer, ids: &Ids) -> std::io::Result<()> {
+    let named = (0..ids.len() as u32).map(|vertex| id(ids, vertex));
+    match answer {
+        Answer::Depths(depths) => named.zip(depths).try_for_each(|(id, depth)| writeln!(out, "{id}\t{depth}")),
+        Answer::Components(labels) => {
+            named.zip(labels).try_for_each(|(vertex, label)| writeln!(out, "{vertex}\t{}", id(ids, *label)))
+        }
+        Answer::Scores { scores, .. } => named.zip(scores).try_for_each(|(id, score)| writeln!(out, "{id}\t{score:e}")),
+    }
+}
+
+fn summary(args: &RunArgs, graph: &Csr, ids: &Ids, answer: &Answer, seconds: f64) -> Summary {
+    let kernel = args.kernel.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+    let mut summary = Summary {
+        kernel,
+        vertices: graph.vertices() as u64,
+        edges: graph.edges(),
+        threads: args.threads,
+        seconds,
+        iterations: None,
+        reached: None,
+        depth_max: None,
+        components: None,
+        largest_component: None,
+        top: None,
+    };
+    match answer {
+        Answer::Depths(depths) => {
+            summary.reached = Some(depths.iter().filter(|depth| **depth >= 0).count() as u64);
+            summary.depth_max = depths.iter().copied().max();
+        }
+        Answer::Components(labels) => {
+            let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
+            labels.iter().for_each(|label| *sizes.entry(*label).or_default() += 1);
+            summary.components = Some(sizes.len() as u64);
+            summary.largest_component = sizes.values().copied().max();
+        }
+        Answer::Scores { scores, iterations } => {
+            let mut order: Vec<u32> = (0..scores.len() as u32).collect();
+            let by_score = |a: &u32, b: &u32| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b));
+            if order.len() > TOP {
+                order.select_nth_unstable_by(TOP, by_score);
+                order.truncate(TOP);
+            }
+            order.sort_unstable_by(by_score);
+            summary.top = Some(order.iter().map(|vertex| (id(ids, *vertex), scores[*vertex as usize])).collect());
+            summary.iterations = *iterations;
+        }
+    }
+    summary
+}
+
+fn tell(out: &mut Out, summary: &Summary) -> Done {
+    let (kernel, seconds) = (&summary.kernel, summary.seconds);
+    let iterations = summary.iterations.map_or_else(String::new, |n| format!(", {n} iterations"));
+    let (vertices, edges) = (show_count(summary.vertices), show_count(summary.edges));
+    out.line(format_args!("{kernel} over {vertices} vertices and {edges} stored edges in {seconds:.4} s{iterations}"))?;
+    if let (Some(reached), Some(depth)) = (summary.reached, summary.depth_max) {
+        out.line(format_args!("{} vertices reached, the farthest at depth {depth}", show_count(reached)))?;
+    }
+    if let Some(components) = summary.components {
+        let largest = show_count(summary.largest_component.unwrap_or(0));
+        out.line(format_args!("{} components, the largest has {largest} vertices", show_count(components)))?;
+    }
+    summary.top.iter().flatten().try_for_each(|(vertex, score)| out.line(format_args!("{vertex}\t{score:.6e}")))
+}

@@ -1,0 +1,237 @@
+//! `biombo graph neighbors`, `degree`, `stat`, `verify`, `export`: what a graph holds.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use biombo::graph::view::View;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::{id, open, vertex};
+use crate::args::{DirArg, JsonArg};
+use crate::failure::{Done, Failure};
+use crate::out::Out;
+use crate::size::{show_bytes, show_count};
+
+/// Print the vertices that edges of a vertex lead to, one a line
+#[derive(Debug, Args)]
+pub(crate) struct NeighborsArgs {
+    #[command(flatten)]
+    dir: DirArg,
+    /// The vertex
+    #[arg(value_name = "V")]
+    vertex: u64,
+    /// Print those that edges to it come from
+    #[arg(long = "in")]
+    inward: bool,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// Print how many edges leave a vertex
+#[derive(Debug, Args)]
+pub(crate) struct DegreeArgs {
+    #[command(flatten)]
+    dir: DirArg,
+    /// The vertex
+    #[arg(value_name = "V")]
+    vertex: u64,
+    /// Print how many edges lead to it
+    #[arg(long = "in")]
+    inward: bool,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// Print a graph's figures
+#[derive(Debug, Args)]
+pub(crate) struct StatArgs {
+    #[command(flatten)]
+    dir: DirArg,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// Read and check everything
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status 1 and one line for the damage: file, offset, what.")]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    dir: DirArg,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// Write a graph's edges to a file
+#[derive(Debug, Args)]
+#[command(after_help = "\
+edge-list: `source<TAB>destination` a line, an undirected edge once. adjacency-list: `vertex`, then its neighbours, a line; isolated
+vertices have a line too.")]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    dir: DirArg,
+    /// The file to write, `-` for standard output
+    file: PathBuf,
+    /// How
+    #[arg(long, value_enum, default_value_t = Format::EdgeList)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    EdgeList,
+    AdjacencyList,
+}
+
+#[derive(Serialize)]
+struct Neighbors {
+    vertex: u64,
+    neighbors: Vec<u64>,
+}
+
+#[derive(Serialize)]
+struct Degree {
+    vertex: u64,
+    degree: u64,
+}
+
+#[derive(Serialize)]
+struct Figures {
+    vertices: u64,
+    edges: u64,
+    directed: bool,
+    layout: &'static str,
+    isolated: u64,
+    loops: u64,
+    degree_max: u64,
+    degree_mean: f64,
+    memory_bytes: u64,
+    bytes_per_edge: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Verified {
+    vertices: u64,
+    edges: u64,
+    ok: bool,
+}
+
+/// The ids of a vertex's neighbours.
+fn ids_of(dir: &DirArg, named: u64, inward: bool) -> Done<Vec<u64>> {
+    let (graph, ids) = open(&dir.dir)?;
+    let vertex = vertex(&ids, named)?;
+    let list = if inward { graph.in_neighbors(vertex) } else { graph.out_neighbors(vertex) };
+    Ok(list.iter().map(|neighbor| id(&ids, *neighbor)).collect())
+}
+
+/// Run it.
+pub(crate) fn neighbors(args: &NeighborsArgs) -> Done {
+    let neighbors = ids_of(&args.dir, args.vertex, args.inward)?;
+    let mut out = Out::new();
+    if args.json.json {
+        out.json(&Neighbors { vertex: args.vertex, neighbors })?;
+    } else {
+        neighbors.iter().try_for_each(|neighbor| out.line(neighbor))?;
+    }
+    out.finish()
+}
+
+/// Run it.
+pub(crate) fn degree(args: &DegreeArgs) -> Done {
+    let degree = ids_of(&args.dir, args.vertex, args.inward)?.len() as u64;
+    let mut out = Out::new();
+    if args.json.json {
+        out.json(&Degree { vertex: args.vertex, degree })?;
+    } else {
+        out.line(degree)?;
+    }
+    out.finish()
+}
+
+/// Run it.
+pub(crate) fn stat(args: &StatArgs) -> Done {
+    let (graph, _) = open(&args.dir.dir)?;
+    let vertices = 0..graph.vertices() as u32;
+    let degrees = vertices.clone().map(|vertex| graph.out_degree(vertex) as u64);
+    let alone = |vertex: &u32| graph.out_degree(*vertex) == 0 && graph.in_neighbors(*vertex).is_empty();
+    let has_loop = |vertex: &u32| graph.out_neighbors(*vertex).binary_search(vertex).is_ok();
+    let memory_bytes = graph.memory_bytes() as u64;
+    let figures = Figures {
+        vertices: graph.vertices() as u64,
+        edges: graph.edges(),
+        directed: graph.is_directed(),
+        layout: "csr",
+        isolated: vertices.clone().filter(alone).count() as u64,
+        loops: vertices.filter(has_loop).count() as u64,
+        degree_max: degrees.max().unwrap_or(0),
+        degree_mean: graph.edges() as f64 / graph.vertices().max(1) as f64,
+        memory_bytes,
+        bytes_per_edge: (graph.edges() > 0).then(|| memory_bytes as f64 / graph.edges() as f64),
+    };
+    let mut out = Out::new();
+    if args.json.json {
+        out.json(&figures)?;
+        return out.finish();
+    }
+    let kind = if figures.directed { "directed" } else { "undirected" };
+    out.line(format_args!("layout        csr, {kind}"))?;
+    out.line(format_args!(
+        "vertices      {} ({} isolated)",
+        show_count(figures.vertices),
+        show_count(figures.isolated)
+    ))?;
+    out.line(format_args!("stored edges  {} ({} loops)", show_count(figures.edges), show_count(figures.loops)))?;
+    out.line(format_args!("out-degree    {:.2} on average, {} at most", figures.degree_mean, figures.degree_max))?;
+    let each = figures.bytes_per_edge.map_or_else(String::new, |bytes| format!(", {bytes:.2} bytes per stored edge"));
+    out.line(format_args!("memory        {}{each}", show_bytes(memory_bytes)))?;
+    out.finish()
+}
+
+/// Run it. Opening checks everything: checksums, the order of lists, the ends of edges.
+pub(crate) fn verify(args: &VerifyArgs) -> Done {
+    let (graph, _) = open(&args.dir.dir)?;
+    let (vertices, edges) = (graph.vertices() as u64, graph.edges());
+    let mut out = Out::new();
+    if args.json.json {
+        out.json(&Verified { vertices, edges, ok: true })?;
+    } else {
+        let (vertices, edges) = (show_count(vertices), show_count(edges));
+        out.line(format_args!("{vertices} vertices and {edges} stored edges read, no damage"))?;
+    }
+    out.finish()
+}
+
+/// Run it.
+pub(crate) fn export(args: &ExportArgs) -> Done {
+    let (graph, ids) = open(&args.dir.dir)?;
+    let write = |out: &mut dyn Write| -> std::io::Result<()> {
+        for vertex in 0..graph.vertices() as u32 {
+            let name = id(&ids, vertex);
+            let neighbors = graph.out_neighbors(vertex).iter();
+            match args.format {
+                Format::AdjacencyList => {
+                    write!(out, "{name}")?;
+                    neighbors
+                        .map(|neighbor| id(&ids, *neighbor))
+                        .try_for_each(|neighbor| write!(out, "\t{neighbor}"))?;
+                    writeln!(out)?;
+                }
+                Format::EdgeList => {
+                    let each = neighbors.filter(|neighbor| graph.is_directed() || **neighbor >= vertex);
+                    each.map(|neighbor| id(&ids, *neighbor))
+                        .try_for_each(|neighbor| writeln!(out, "{name}\t{neighbor}"))?;
+                }
+            }
+        }
+        out.flush()
+    };
+    if args.file.as_os_str() == "-" {
+        let mut out = Out::new();
+        write(&mut out).map_err(|e| Failure::output(&e))?;
+        return out.finish();
+    }
+    let refused = |e: std::io::Error| Failure::failed(format!("cannot write {}: {e}", args.file.display()));
+    let file = File::create(&args.file).map_err(refused)?;
+    write(&mut BufWriter::with_capacity(256 << 10, file)).map_err(refused)
+}

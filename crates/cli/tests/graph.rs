@@ -1,0 +1,124 @@
+//! `biombo graph` end to end: what it prints, what it writes, how it refuses.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use common::{biombo_with, run, words};
+use tempfile::tempdir;
+
+/// 100 -> 5 -> 2^40 -> 100, 5 -> 7, a loop at 7, and an edge twice; the ids are not dense.
+const EDGES: &[u8] = b"# Directed graph: a test\n100\t5\n5 1099511627776\n1099511627776 100\n5\t7\n7 7\n100 5\n";
+
+fn load(dir: &Path, edges: &[u8], options: &str) {
+    let loaded = biombo_with(words(&format!("graph load DIR/g - {options}"), dir), edges);
+    assert_eq!((loaded.status, loaded.stderr.as_str()), (0, ""));
+}
+
+/// `vertex<TAB>value` lines.
+fn values(dir: &Path) -> BTreeMap<u64, f64> {
+    let text = fs::read_to_string(dir.join("out")).expect("the file was written");
+    let pair = |line: &str| {
+        let (vertex, value) = line.split_once('\t').expect("a tab");
+        (vertex.parse().expect("a vertex"), value.parse().expect("a value"))
+    };
+    text.lines().map(pair).collect()
+}
+
+fn kernel(dir: &Path, command: &str) -> BTreeMap<u64, f64> {
+    run(&format!("graph run DIR/g {command} --out DIR/out"), dir).ok();
+    values(dir)
+}
+
+#[test]
+fn a_graph_is_loaded_asked_and_given_back() {
+    let dir = tempdir().expect("a directory");
+    load(dir.path(), EDGES, "");
+    assert_eq!(run("graph neighbors DIR/g 5", dir.path()).ok().text(), "7\n1099511627776\n");
+    assert_eq!(run("graph neighbors DIR/g 7 --in", dir.path()).ok().text(), "5\n7\n");
+    assert_eq!(run("graph degree DIR/g 100", dir.path()).ok().text(), "1\n");
+    let stat = run("graph stat DIR/g --json", dir.path()).ok().json();
+    assert_eq!((&stat["vertices"], &stat["edges"], &stat["loops"]), (&4.into(), &5.into(), &1.into()));
+    assert_eq!((&stat["directed"], &stat["layout"]), (&true.into(), &"csr".into()));
+    assert!(run("graph verify DIR/g", dir.path()).ok().text().contains("no damage"));
+    let listed = run("graph export DIR/g -", dir.path()).ok();
+    assert_eq!(listed.text(), "5\t7\n5\t1099511627776\n7\t7\n100\t5\n1099511627776\t100\n");
+    let lists = run("graph export DIR/g - --format adjacency-list", dir.path()).ok();
+    assert_eq!(lists.text(), "5\t7\t1099511627776\n7\t7\n100\t5\n1099511627776\t100\n");
+    run("graph export DIR/g DIR/again.el", dir.path()).ok();
+    run("graph load DIR/h DIR/again.el --directed --layout csr --threads 2", dir.path()).ok();
+    assert_eq!(run("graph export DIR/h -", dir.path()).ok().text(), listed.text());
+}
+
+#[test]
+fn kernels_answer_by_the_ids_of_the_file() {
+    let dir = tempdir().expect("a directory");
+    load(dir.path(), EDGES, "");
+    let far = 1u64 << 40;
+    let depths = kernel(dir.path(), "bfs --source 100");
+    assert_eq!(depths, BTreeMap::from([(100, 0.0), (5, 1.0), (7, 2.0), (far, 2.0)]));
+    assert_eq!(kernel(dir.path(), "bfs --source 7"), BTreeMap::from([(7, 0.0), (5, -1.0), (100, -1.0), (far, -1.0)]));
+    for cc in ["cc", "cc-sv --threads 2"] {
+        assert!(kernel(dir.path(), cc).values().all(|label| *label == 5.0), "{cc}");
+    }
+    // From 100, 5 is on the way to 7 and 2^40; from 2^40, 100 to 5 and 7, and 5 to 7; from 5, 2^40 to 100.
+    assert_eq!(kernel(dir.path(), "bc"), BTreeMap::from([(100, 2.0), (5, 3.0), (7, 0.0), (far, 1.0)]));
+    let scores = kernel(dir.path(), "pagerank --tolerance 1e-9 --iterations 1000");
+    assert!((scores.values().sum::<f64>() - 1.0).abs() < 1e-6, "{scores:?}");
+    // p7 = b + d (p5 / 2 + p7), p5 = b + d p100, p100 = b + d pfar, pfar = b + d p5 / 2, with b = 0.15 / 4.
+    let (b, d) = (0.15 / 4.0, 0.85);
+    let five = b * (1.0 + d + d * d) / (1.0 - d * d * d / 2.0);
+    assert!((scores[&5] - five).abs() < 1e-6 && (scores[&7] - (b + d * five / 2.0) / (1.0 - d)).abs() < 1e-6);
+    let told = run("graph run DIR/g pagerank --json", dir.path()).ok().json();
+    assert_eq!((&told["kernel"], &told["top"][0][0]), (&"pagerank".into(), &7.into()));
+    assert!(run("graph run DIR/g bfs --source 5", dir.path()).ok().text().contains("4 vertices reached"));
+}
+
+#[test]
+fn an_undirected_graph_has_each_edge_from_both_sides() {
+    let dir = tempdir().expect("a directory");
+    load(dir.path(), EDGES, "--undirected");
+    assert_eq!(run("graph neighbors DIR/g 5", dir.path()).ok().text(), "7\n100\n1099511627776\n");
+    assert_eq!(
+        run("graph export DIR/g -", dir.path()).ok().text(),
+        "5\t7\n5\t100\n5\t1099511627776\n7\t7\n100\t1099511627776\n"
+    );
+    let dir = tempdir().expect("a directory");
+    load(dir.path(), b"# Undirected graph\n1 2\n", "");
+    assert_eq!(run("graph degree DIR/g 2", dir.path()).ok().text(), "1\n");
+    let dir = tempdir().expect("a directory");
+    load(dir.path(), b"", "");
+    assert!(run("graph run DIR/g cc", dir.path()).ok().text().contains("0 components"));
+    assert!(run("graph run DIR/g pagerank", dir.path()).ok().text().starts_with("pagerank over 0 vertices"));
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_in_one_line_and_leaves_nothing() {
+    let dir = tempdir().expect("a directory");
+    let refuse = |args: &str, input: &[u8], status: i32, said: &str| {
+        let refused = biombo_with(words(args, dir.path()), input);
+        assert_eq!((refused.status, refused.stderr.lines().count()), (status, 1), "{args}: {}", refused.stderr);
+        assert!(refused.stderr.contains(said), "{args}: {}", refused.stderr);
+        assert_eq!(refused.stdout, b"", "{args}");
+    };
+    refuse("graph load DIR/g -", b"1 2\n3 -4\n", 1, "standard input, line 2: the id -4 is negative");
+    refuse("graph load DIR/g -", &[0x1f, 0x8b, 8, 0], 1, "ends in the middle of its compressed data");
+    refuse("graph load DIR/g DIR/missing.el", b"", 1, "missing.el");
+    refuse("graph stat DIR/g", b"", 1, "there is no graph in");
+    assert!(!dir.path().join("g").exists(), "a refused load left something");
+    load(dir.path(), EDGES, "");
+    refuse("graph load DIR/g -", b"1 2\n", 1, "has a graph already");
+    refuse("graph run DIR/g bfs", b"", 2, "--source");
+    refuse("graph run DIR/g cc --source 5", b"", 2, "only bfs and bc");
+    refuse("graph run DIR/g bfs --source 6", b"", 1, "the graph has no vertex 6");
+    refuse("graph run DIR/g pagerank --tolerance=-1", b"", 2, "--tolerance");
+    refuse("graph run DIR/g cc --threads 0", b"", 2, "threads");
+    refuse("graph neighbors DIR/g -- -5", b"", 2, "-5");
+    let file = dir.path().join("g/graph.csr");
+    let mut bytes = fs::read(&file).expect("the graph's file");
+    bytes[4100] ^= 1;
+    fs::write(&file, bytes).expect("written");
+    refuse("graph verify DIR/g", b"", 1, "graph.csr is damaged at offset 4096: the checksum");
+}
