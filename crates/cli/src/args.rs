@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{bench, copy, engines, graph, key, maintain, repair, scan, stat};
+use crate::commands::{bench, copy, engines, graph, key, maintain, repair, repartition, scan, stat};
 use crate::failure::{Done, Failure};
 use crate::format::tsv;
 use crate::load;
@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Backup(copy::BackupArgs),
     Restore(copy::RestoreArgs),
     Compact(maintain::CompactArgs),
+    Repartition(repartition::RepartitionArgs),
     Engines(engines::EnginesArgs),
     #[command(subcommand)]
     Graph(graph::GraphCommand),
@@ -79,6 +80,7 @@ impl Command {
             Self::Backup(args) => copy::backup(&args),
             Self::Restore(args) => copy::restore(args),
             Self::Compact(args) => maintain::compact(&args),
+            Self::Repartition(args) => repartition::repartition(&args),
             Self::Engines(args) => engines::engines(&args),
             Self::Graph(command) => graph::graph(command),
             Self::Bench(command) => bench::bench(*command),

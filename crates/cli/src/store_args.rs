@@ -210,7 +210,7 @@ pub(crate) fn close(store: Store, durability: Durability) -> Done {
 }
 
 /// Show what the store wants its operator to know.
-fn warned(store: Store) -> Store {
+pub(crate) fn warned(store: Store) -> Store {
     for warning in store.warnings() {
         crate::note(warning);
     }

@@ -117,6 +117,12 @@ fn every_command_speaks_json() {
     assert_eq!(json("backup DIR/s DIR/file --json")["keys"], 3);
     assert_eq!(json("restore DIR/file DIR/again --json")["to"], dir.path().join("again").display().to_string());
     assert!(json("compact DIR/s --json")["physical_bytes_after"].as_u64().is_some());
+    let wider = json("repartition DIR/s --partitions 3 --json");
+    assert_eq!((&wider["partitions"], &wider["units"]), (&3.into(), &1365.into()));
+    assert_eq!(
+        (&json("verify DIR/s --json")["keys"], &json("stat DIR/s --json")["partitions"]),
+        (&3.into(), &3.into())
+    );
     let engines = run("engines --json", dir.path()).ok();
     let engines: Vec<serde_json::Value> =
         engines.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -308,8 +314,7 @@ fn help_lists_what_works_and_teaches_it() {
         .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
         .filter(|word| !word.is_empty())
         .collect();
-    let works =
-        "load get put delete scan count stat verify repair checkpoint backup restore compact engines bench help";
+    let works = "load get put delete scan count stat verify repair checkpoint backup restore compact repartition engines graph bench help";
     assert_eq!(listed.join(" "), works);
     for command in works.split(' ').filter(|command| *command != "help") {
         let help = biombo([command, "--help"]).ok();

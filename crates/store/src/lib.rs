@@ -2,7 +2,7 @@
 //!
 //! | room | idea |
 //! |---|---|
-//! | [`Options`], `open`, `manifest`, `owner` | creating and opening a directory, and who owns it |
+//! | [`Options`], `open`, `manifest`, `owner`, `grow` | creating and opening a directory, who owns it, more partitions for it |
 //! | [`Placement`], `bounds`, `topology`, `present` | which partition owns a key; the placement of this moment |
 //! | [`Store`], `write` | what a user holds: reads on the calling thread, writes through `lane` |
 //! | `lane`, `shared_sync` | the executor `direct`: one logical writer for each partition, group commit |
@@ -26,6 +26,7 @@ mod bounds;
 mod chain;
 mod copy;
 mod deferred;
+mod grow;
 mod intent;
 mod keyspace;
 mod lane;

@@ -20,7 +20,7 @@ use crate::retirer::Retirer;
 use crate::store::Inner;
 use crate::stripes::Stripes;
 use crate::topology::Topology;
-use crate::{Placement, Store};
+use crate::{Placement, Store, grow};
 
 const PLACEMENT_DIR: &str = "placement";
 const INTENT_DIR: &str = "intents";
@@ -47,7 +47,15 @@ pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result
     let owner = Owner::take(&*io, dir)?;
     let found = Manifest::read(&*io, dir, MANIFEST)?;
     let store = match found {
-        Some(manifest) => Opening::new(io, dir, manifest, options, registry)?.finish(owner, None)?,
+        Some(manifest) => {
+            let wider = if options.grow { grow::wider(&manifest, dir, options)? } else { None };
+            let is_wider = wider.is_some();
+            let opening = Opening::new(io, dir, wider.unwrap_or(manifest), options, registry)?;
+            if is_wider {
+                grow::create(&opening)?;
+            }
+            opening.finish(owner, None)?
+        }
         None => create(io, dir, options, registry, owner)?,
     };
     Ok(store)
@@ -58,7 +66,7 @@ fn has_store(io: &dyn Io, dir: &Path) -> Result<bool> {
 }
 
 /// Create a directory and its parents, their names durable.
-fn create_dir(io: &dyn Io, dir: &Path) -> Result<()> {
+pub(crate) fn create_dir(io: &dyn Io, dir: &Path) -> Result<()> {
     let refused = |e| Error::io(format_args!("create {}", dir.display()), e);
     let mut parents = Vec::new();
     for ancestor in dir.ancestors() {
@@ -134,10 +142,10 @@ fn create(io: Arc<dyn Io>, dir: &Path, options: &Options, registry: &Registry, o
 }
 
 /// What an opening has gathered before the engines are up.
-struct Opening<'a> {
-    io: Arc<dyn Io>,
-    dir: &'a Path,
-    manifest: Manifest,
+pub(crate) struct Opening<'a> {
+    pub(crate) io: Arc<dyn Io>,
+    pub(crate) dir: &'a Path,
+    pub(crate) manifest: Manifest,
     kind: EngineKind,
     options: &'a Options,
 }
@@ -243,26 +251,28 @@ impl<'a> Opening<'a> {
         PlacementJournal::open(Arc::clone(&self.io), &path, options, self.manifest.partitions, new)
     }
 
+    /// One instance, opened, or created in its empty directory.
+    pub(crate) fn engine(&self, index: usize) -> Result<Arc<dyn Engine>> {
+        let count = self.manifest.engine_dirs.len();
+        let options = OpenOptions {
+            dir: self.manifest.engine_dir(self.dir, index),
+            cache_bytes: self.options.cache_bytes.unwrap_or(CACHE_BYTES) / count as u64,
+            instances: count as u32,
+            durability: self.options.durability.unwrap_or_default(),
+            value_bytes: self.options.value_bytes,
+            space_amplification: self.options.space_amplification,
+            io: self.options.io_mode,
+        };
+        if !self.io.exists(&options.dir).unwrap_or(true) {
+            let what = format!("the partition directory {} is missing: is its device mounted?", options.dir.display());
+            return Err(Error::new(ErrorKind::NotFound, what));
+        }
+        (self.kind.open)(&options)
+    }
+
     /// All instances, opened side by side: recovery of one does not wait for another's.
     fn engines(&self) -> Result<Vec<Arc<dyn Engine>>> {
         let count = self.manifest.engine_dirs.len();
-        let open = |index: usize| {
-            let options = OpenOptions {
-                dir: self.manifest.engine_dir(self.dir, index),
-                cache_bytes: self.options.cache_bytes.unwrap_or(CACHE_BYTES) / count as u64,
-                instances: count as u32,
-                durability: self.options.durability.unwrap_or_default(),
-                value_bytes: self.options.value_bytes,
-                space_amplification: self.options.space_amplification,
-                io: self.options.io_mode,
-            };
-            if !self.io.exists(&options.dir).unwrap_or(true) {
-                let what =
-                    format!("the partition directory {} is missing: is its device mounted?", options.dir.display());
-                return Err(Error::new(ErrorKind::NotFound, what));
-            }
-            (self.kind.open)(&options)
-        };
         // A file system that was given may be a simulated one, whose history must follow from its seed alone.
         let workers = match self.options.io {
             Some(_) => 1,
@@ -279,7 +289,7 @@ impl<'a> Opening<'a> {
                             if index >= count {
                                 return mine;
                             }
-                            mine.push((index, open(index)));
+                            mine.push((index, self.engine(index)));
                         }
                     })
                 })

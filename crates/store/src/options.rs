@@ -97,6 +97,7 @@ pub struct Options {
     pub(crate) io_mode: Option<IoMode>,
     pub(crate) must_exist: bool,
     pub(crate) must_be_new: bool,
+    pub(crate) grow: bool,
     pub(crate) journal_segment_bytes: Option<u64>,
     pub(crate) io: Option<Arc<dyn Io>>,
 }
@@ -187,6 +188,13 @@ impl Options {
     /// `true`: a store that exists is an error.
     pub fn create_new(mut self, create_new: bool) -> Self {
         self.must_be_new = create_new;
+        self
+    }
+
+    /// `true`: a store of `hard` partitions that has fewer of them than [`partitions`](Self::partitions) says gets the others, empty;
+    /// [`Store::spread`] then gives them their share, while reads and writes go on.
+    pub fn grow(mut self, grow: bool) -> Self {
+        self.grow = grow;
         self
     }
 

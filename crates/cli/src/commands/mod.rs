@@ -7,5 +7,6 @@ pub(crate) mod graph;
 pub(crate) mod key;
 pub(crate) mod maintain;
 pub(crate) mod repair;
+pub(crate) mod repartition;
 pub(crate) mod scan;
 pub(crate) mod stat;

@@ -6,6 +6,7 @@
 //! | `run` | the steps themselves |
 //! | `forward` | writes to what is leaving: forwarded, and held back while it changes hands |
 //! | `clean` | what is left over: found, deleted, told to the journal |
+//! | `spread` | which units go where, for equal shares |
 //! | `tidy` | the thread that cleans what nobody waits for |
 //!
 //! Moving is a role of the calling thread; one thread of a store has it at a time. What readers, writers and scans see meanwhile:
@@ -34,6 +35,7 @@ mod machine_tests;
 mod run;
 #[cfg(test)]
 mod seam_tests;
+mod spread;
 #[cfg(test)]
 mod threads_tests;
 mod tidy;
@@ -97,6 +99,17 @@ pub struct Moved {
     pub pause: Duration,
     /// Whether nothing is left over where the units were; otherwise see [`Store::clean_leftovers`].
     pub cleaned: bool,
+}
+
+impl Moved {
+    fn add(&mut self, other: &Self) {
+        self.units += other.units;
+        self.keys += other.keys;
+        self.bytes += other.bytes;
+        self.forwarded += other.forwarded;
+        self.pause = self.pause.max(other.pause);
+        self.cleaned &= other.cleaned;
+    }
 }
 
 /// What moving needs of a store.

@@ -1,0 +1,169 @@
+//! A store that gets more partitions: what is refused, what is found, and what a crash at any instant leaves.
+
+#[allow(dead_code, reason = "shared with the crash tests, which use all of it")]
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use biombo_base::io::sim::{Crash, SimIo};
+use biombo_base::io::{Io, OpenMode};
+use biombo_engine::{Batch, Durability, ErrorKind, Result};
+use biombo_store::{Options, Pace, PartitionId, Partitioning, PlacementKind, Range, Store};
+
+const KEYS: u32 = 60;
+
+fn try_open(io: &SimIo, options: Options) -> Result<Store> {
+    let io: Arc<dyn Io> = Arc::new(io.clone());
+    let options = options.journal_segment_bytes(64 << 10).io(Arc::clone(&io));
+    options.open(Path::new("db"), &common::registry(io, true))
+}
+
+fn open(io: &SimIo, options: Options) -> Store {
+    try_open(io, options).expect("a store")
+}
+
+fn key(number: u32) -> Vec<u8> {
+    [&[(number % 3) as u8][..], format!("key{number:03}").as_bytes()].concat()
+}
+
+fn filled(io: &SimIo, options: Options) -> Store {
+    let store = open(io, options.engine("simulated"));
+    let mut batch = Batch::new();
+    for number in 0..KEYS {
+        batch.put(&key(number), &number.to_le_bytes());
+    }
+    store.write_with(&batch, Durability::Sync).expect("write");
+    store
+}
+
+fn check(store: &Store, what: &str) {
+    let mut scan = store.scan(Range::all()).expect("scan");
+    let mut found = Vec::new();
+    while let Some((key, value)) = scan.next().expect("next") {
+        found.push((key.to_vec(), value.to_vec()));
+    }
+    let mut expected: Vec<_> = (0..KEYS).map(|number| (key(number), number.to_le_bytes().to_vec())).collect();
+    expected.sort();
+    assert_eq!(found, expected, "{what}");
+    for (key, value) in expected {
+        assert_eq!(store.get(&key).expect("get").as_deref(), Some(&value[..]), "{what}");
+    }
+}
+
+#[test]
+fn partitions_that_are_added_get_their_share_and_keep_it() {
+    let io = SimIo::new(1);
+    drop(filled(&io, Options::new().partitions(3)));
+    let store = open(&io, Options::new().partitions(7).grow(true));
+    assert_eq!(store.partitions(), 7);
+    check(&store, "before");
+    let moved = store.spread(Pace::default()).expect("spread");
+    assert!(moved.cleaned && moved.keys > 20 && moved.keys < 50, "{moved:?}");
+    check(&store, "spread");
+    let counts = store.stats().expect("stats").units_by_partition;
+    assert!(counts.iter().all(|count| (585..=586).contains(count)), "{counts:?}");
+    let again = store.spread(Pace::default()).expect("nothing to do");
+    assert_eq!(again.units, 0);
+    store.put(b"later", b"1").expect("put");
+    store.delete(b"later").expect("delete");
+    drop(store);
+    let store = open(&io, Options::new().partitions(7).grow(true));
+    check(&store, "opened again");
+    assert_eq!(store.stats().expect("stats").units_by_partition, counts);
+    assert_eq!(store.verify(&mut |damage| panic!("{damage:?}")).expect("verify"), u64::from(KEYS));
+}
+
+/// What lies where a partition is added belongs to no store: an attempt that was cut short left it.
+#[test]
+fn nothing_that_an_earlier_attempt_left_gets_into_a_new_partition() {
+    let io = SimIo::new(6);
+    drop(filled(&io, Options::new().partitions(2)));
+    let left = Path::new("db/p0002/left");
+    io.create_dir_all(Path::new("db/p0002")).expect("a directory");
+    drop(io.open(left, OpenMode::WRITE).expect("a file"));
+    let store = open(&io, Options::new().partitions(3).grow(true));
+    assert!(!io.exists(left).expect("a look"));
+    check(&store, "grown");
+}
+
+#[test]
+fn partitions_on_several_devices_are_added_on_them_in_turn() {
+    let io = SimIo::new(2);
+    let dirs = ["/one", "/two"].map(Into::into).to_vec();
+    drop(filled(&io, Options::new().partitions(2).dirs(dirs)));
+    let store = open(&io, Options::new().partitions(5).grow(true));
+    store.spread(Pace::default()).expect("spread");
+    check(&store, "spread");
+    let in_dir = |dir: &str| io.read_dir(Path::new(dir)).expect("a directory").len();
+    assert_eq!((in_dir("/one"), in_dir("/two")), (3, 2));
+}
+
+#[test]
+fn what_cannot_grow_is_refused_with_a_reason_and_stays() {
+    let grown = |options: Options, kind| {
+        let io = SimIo::new(3);
+        drop(filled(&io, options));
+        let error = try_open(&io, Options::new().partitions(6).grow(true)).expect_err("cannot grow");
+        assert_eq!(error.kind(), kind, "{error}");
+        let store = open(&io, Options::new());
+        assert!(store.partitions() < 6);
+        check(&store, "refused");
+    };
+    grown(Options::new(), ErrorKind::Unsupported);
+    grown(Options::new().partitions(4).partitioning(Partitioning::Soft), ErrorKind::Unsupported);
+    grown(Options::new().partitions(4).placement(PlacementKind::Range), ErrorKind::Unsupported);
+    let io = SimIo::new(4);
+    drop(filled(&io, Options::new().partitions(4)));
+    for (options, says) in [
+        (Options::new().partitions(2).grow(true), "4"),
+        (Options::new().partitions(5000).grow(true), "5000"),
+        (Options::new().partitions(6), "4"),
+    ] {
+        let error = try_open(&io, options).expect_err("no");
+        assert!(error.kind() == ErrorKind::Invalid && error.message().contains(says), "{error}");
+    }
+}
+
+/// Every instant of the growth and of the spreading is cut; the next opening finds all keys, in the old partitions or the new ones, and a
+/// further attempt ends it.
+#[test]
+fn whatever_a_crash_cuts_while_partitions_are_added_the_next_attempt_ends_it() {
+    every_cut(Vec::new());
+    every_cut(["/one", "/two"].map(Into::into).to_vec());
+}
+
+fn every_cut(dirs: Vec<PathBuf>) {
+    let io = SimIo::new(5);
+    drop(filled(&io, Options::new().partitions(2).dirs(dirs)));
+    let first = io.event_count();
+    let store = open(&io, Options::new().partitions(4).grow(true));
+    store.spread(Pace { chunk_keys: 7, ..Pace::default() }).expect("spread");
+    drop(store);
+    let (mut old, mut new) = (0, 0);
+    for cut in first..=io.event_count() {
+        let crashes = [Crash::Kill, Crash::Nothing, Crash::Random(cut as u64)];
+        for crash in crashes {
+            let what = format!("cut at {cut} of {first} to {}, {crash:?}", io.event_count());
+            let image = io.crash(cut, crash);
+            let store = try_open(&image, Options::new()).unwrap_or_else(|e| panic!("{what}: {e}"));
+            *(if store.partitions() == 2 { &mut old } else { &mut new }) += 1;
+            check(&store, &what);
+            drop(store);
+            if cut % 8 != 0 {
+                continue;
+            }
+            let store = try_open(&image, Options::new().partitions(4).grow(true));
+            let store = store.unwrap_or_else(|e| panic!("{what}, again: {e}"));
+            assert!(store.clean_leftovers(Pace::default()).expect("clean"), "{what}");
+            store.spread(Pace::default()).expect("spread");
+            check(&store, &what);
+            let counts = store.stats().expect("stats").units_by_partition;
+            assert_eq!(counts, [1024; 4], "{what}");
+            assert_eq!(store.verify(&mut |damage| panic!("{what}: {damage:?}")).expect("verify"), u64::from(KEYS));
+            assert!(store.placement().units_of(PartitionId(3)).len() == 1024, "{what}");
+        }
+    }
+    println!("{old} images with two partitions, {new} with four");
+    assert!(old > 20 && new > 200, "{old} images with two partitions, {new} with four");
+}
