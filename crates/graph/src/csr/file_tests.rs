@@ -35,7 +35,10 @@ fn sized(many: u32) -> Vec<(Csr, Ids)> {
     vec![
         (graph(many as usize, &edges, Shape::DIRECTED), Ids::ascending(names).unwrap()),
         (graph(many as usize, &edges, Shape::UNDIRECTED), Ids::dense(many as usize)),
-        (graph(3, &[[0, 1], [1, 2], [2, 2]], Shape::DIRECTED), Ids::ascending(vec![7, 1 << 40, u64::MAX]).unwrap()),
+        (
+            graph(3, &[[0, 1], [0, 2], [1, 2], [2, 2]], Shape::DIRECTED),
+            Ids::ascending(vec![7, 1 << 40, u64::MAX]).unwrap(),
+        ),
         (graph(0, &[], Shape::UNDIRECTED), Ids::dense(0)),
         (graph(5, &[], Shape::DIRECTED), Ids::dense(5)),
     ]
@@ -53,6 +56,22 @@ fn what_is_saved_comes_back() {
     }
     let (graph, _) = sized(10).pop().unwrap();
     assert!(save(&SimIo::new(1), Path::new(DIR), &graph, &Ids::dense(4)).is_err());
+}
+
+#[test]
+fn what_an_interrupted_save_left_shows_nowhere_in_the_next_one() {
+    let (graph, ids) = sized(10).remove(2);
+    let saved = |left: usize| {
+        let io = SimIo::new(2);
+        create_dir(&io, Path::new(DIR)).unwrap();
+        io.open(&Path::new(DIR).join(NAME_NEW), OpenMode::WRITE).unwrap().write_at(&vec![0xff; left], 0).unwrap();
+        save(&io, Path::new(DIR), &graph, &ids).unwrap();
+        let file = io.open(&Path::new(DIR).join(NAME), OpenMode::READ).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(&mut bytes, 0).unwrap();
+        bytes
+    };
+    assert!(saved(0) == saved(100_000));
 }
 
 #[test]
@@ -137,7 +156,10 @@ fn damage_is_named_and_never_read_as_a_graph() {
     save(&io, Path::new(DIR), &graph, &ids).unwrap();
     let length = io.open(&path, OpenMode::READ).unwrap().len().unwrap();
     let mut noticed = 0;
-    for offset in (0..80).chain(HEADER_BYTES as u64 - 8..length) {
+    // The header's ends, and the beginning of every section.
+    let ends = (0..80).chain(HEADER_BYTES as u64 - 8..HEADER_BYTES as u64);
+    let sections = (HEADER_BYTES as u64..length).step_by(HEADER_BYTES).flat_map(|begin| begin..begin + 40);
+    for offset in ends.chain(sections) {
         io.flip_bit(&path, offset, (offset % 8) as u8).unwrap();
         match open(&io, Path::new(DIR)) {
             Ok((graph, ids)) => assert!(told(&graph, &ids) == whole, "a flipped bit at {offset} changed the graph"),
@@ -148,8 +170,8 @@ fn damage_is_named_and_never_read_as_a_graph() {
         }
         io.flip_bit(&path, offset, (offset % 8) as u8).unwrap();
     }
-    // 80 bytes and the checksum of the header; 3 ids, and 4 offsets and 3 targets in each direction.
-    assert!(noticed >= 84 + 3 * 8 + 2 * (4 * 8 + 3 * 4), "{noticed}");
+    // 80 bytes and the checksum of the header; 3 ids, and 4 offsets and 4 targets in each direction.
+    assert!(noticed >= 84 + 3 * 8 + 2 * (4 * 8 + 4 * 4), "{noticed}");
     for shorter in [0, 1, 100, 4095, 4096, length - 4096, length - 1] {
         let io = SimIo::new(7);
         save(&io, Path::new(DIR), &graph, &ids).unwrap();
@@ -202,11 +224,13 @@ fn with_section<T: Stored>(section: usize, items: &[T]) -> Result<()> {
 
 #[test]
 fn lists_that_contradict_themselves_are_refused_though_their_checksums_fit() {
-    with_section(2, &[1u32, 2, 2]).unwrap();
-    with_section(1, &[0u64, 1, 2, 3]).unwrap();
-    for offsets in [[0u64, 2, 1, 3], [1, 1, 2, 3], [0, 1, 2, 2], [0, 9, 9, 3]] {
+    with_section(2, &[1u32, 2, 2, 2]).unwrap();
+    with_section(1, &[0u64, 2, 3, 4]).unwrap();
+    for offsets in [[0u64, 3, 2, 4], [1, 1, 2, 4], [0, 1, 2, 2], [0, 9, 9, 4]] {
         assert_eq!(with_section(1, &offsets).unwrap_err().kind(), ErrorKind::Corruption, "{offsets:?}");
     }
-    assert_eq!(with_section(2, &[1u32, 2, 3]).unwrap_err().kind(), ErrorKind::Corruption);
+    for targets in [[1u32, 1, 2, 2], [2, 1, 2, 2], [1, 2, 2, 3]] {
+        assert_eq!(with_section(2, &targets).unwrap_err().kind(), ErrorKind::Corruption, "{targets:?}");
+    }
     assert_eq!(with_section(0, &[7u64, 7, 8]).unwrap_err().kind(), ErrorKind::Corruption);
 }

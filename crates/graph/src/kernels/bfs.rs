@@ -219,6 +219,12 @@ fn gather<R: Default + Send>(
     team: &mut Team,
     work: impl Fn(std::ops::Range<usize>, &mut R) + Sync,
 ) -> Vec<R> {
+    if count <= grain {
+        // A small frontier is not worth waking anybody: searches of long thin graphs have thousands of them.
+        let mut found = R::default();
+        work(0..count, &mut found);
+        return vec![found];
+    }
     let next = std::sync::atomic::AtomicUsize::new(0);
     let threads = team.threads();
     team.map(threads, |_, _| {

@@ -123,9 +123,6 @@ fn levels(depths: Vec<i64>) -> (Vec<u32>, Vec<Range<usize>>) {
 }
 
 fn each(vertices: &[u32], team: &mut Team, work: impl Fn(u32) + Sync) {
-    if vertices.len() <= LEVEL_GRAIN {
-        return vertices.iter().for_each(|vertex| work(*vertex));
-    }
     team.blocks(vertices.len(), LEVEL_GRAIN, |_, range| vertices[range].iter().for_each(|vertex| work(*vertex)));
 }
 

@@ -45,7 +45,7 @@ struct Sums {
     dangling: f64,
 }
 
-/// The PageRank of all vertices. O(edges) an iteration; 16 bytes a vertex.
+/// The PageRank of all vertices. O(edges) an iteration; 20 bytes a vertex.
 ///
 /// ```
 /// use biombo_graph::csr::{Csr, Shape};
@@ -69,17 +69,22 @@ pub fn pagerank<V: View>(view: &V, stop: Stop, team: &mut Team) -> Result<Scores
     let mut scores = Array::<f64>::zeroed(vertices)?;
     let mut given = Array::<f32>::zeroed(vertices)?;
     let mut next = Array::<f32>::zeroed(vertices)?;
+    let mut shares = Array::<f32>::zeroed(vertices)?;
+    let parts = view.blocks().split(&mut shares).into_iter().enumerate().collect();
+    team.tasks(parts, |_, (block, shares)| share(view.out_lists(), view.blocks().range(block), shares));
+
     let even = 1.0 / vertices as f64;
     scores.fill(even);
-    let mut sums = over(view.blocks(), team, &mut scores, &mut given, |block, scores, given| {
-        give(view.out_lists(), block, scores, given)
+    let mut sums = over(view.blocks(), team, &mut scores, &mut given, |block, scores, given| Sums {
+        change: 0.0,
+        dangling: give(scores, &shares[indexes(&block)], given),
     });
     let (mut iterations, mut change) = (0, f64::INFINITY);
     while iterations < stop.iterations && change >= stop.tolerance {
         let base = (1.0 - DAMPING) * even + DAMPING * sums.dangling * even;
         sums = over(view.blocks(), team, &mut scores, &mut next, |block, scores, next| {
             let change = pull(view.in_lists(), block.clone(), base, &given, scores);
-            Sums { change, ..give(view.out_lists(), block, scores, next) }
+            Sums { change, dangling: give(scores, &shares[indexes(&block)], next) }
         });
         std::mem::swap(&mut given, &mut next);
         (iterations, change) = (iterations + 1, sums.change);
@@ -104,17 +109,32 @@ fn pull(lists: impl Lists, block: Range<u32>, base: f64, given: &[f32], scores: 
     change
 }
 
-/// What the vertices of a block give along each of their edges.
-#[inline(never)]
-fn give(lists: impl Lists, block: Range<u32>, scores: &[f64], given: &mut [f32]) -> Sums {
-    let mut dangling = 0.0;
-    for ((score, given), vertex) in scores.iter().zip(given).zip(block) {
+/// Which part of its score each vertex of a block gives along an edge: 1 / degree, 0 where there is none.
+fn share(lists: impl Lists, block: Range<u32>, shares: &mut [f32]) {
+    for (share, vertex) in shares.iter_mut().zip(block) {
         let degree = lists.degree(vertex);
-        // Nobody reads what a vertex without out-edges gives.
-        *given = (score / degree as f64) as f32;
-        dangling += if degree == 0 { *score } else { 0.0 };
+        *share = if degree == 0 { 0.0 } else { 1.0 / degree as f32 };
     }
-    Sums { change: 0.0, dangling }
+}
+
+/// What the vertices of a block give along each of their edges; the score of those that have none. Four sums, so that the compiler may
+/// work on several vertices at once; their order is fixed.
+#[inline(never)]
+fn give(scores: &[f64], shares: &[f32], given: &mut [f32]) -> f64 {
+    let mut dangling = [0.0; 4];
+    let parts = scores.chunks(4).zip(shares.chunks(4)).zip(given.chunks_mut(4));
+    for ((scores, shares), given) in parts {
+        for (((score, share), given), dangling) in scores.iter().zip(shares).zip(given).zip(&mut dangling) {
+            *given = (*score * f64::from(*share)) as f32;
+            *dangling += if *share == 0.0 { *score } else { 0.0 };
+        }
+    }
+    dangling.iter().sum()
+}
+
+/// A block's vertices as indexes.
+fn indexes(block: &Range<u32>) -> Range<usize> {
+    block.start as usize..block.end as usize
 }
 
 /// `work` on every block with its part of both arrays; the blocks' sums in their order.

@@ -154,9 +154,14 @@ impl Team {
         }
     }
 
-    /// Hand out `0..count` in blocks of `grain`, each to the thread that asks next.
+    /// Hand out `0..count` in blocks of `grain`, each to the thread that asks next. One block alone is the caller's: others need not wake.
     pub fn blocks(&mut self, count: usize, grain: usize, work: impl Fn(usize, Range<usize>) + Sync) {
         let grain = grain.max(1);
+        if count <= grain {
+            return if count > 0 {
+                work(0, 0..count)
+            };
+        }
         let next = AtomicUsize::new(0);
         self.run(|thread| {
             while let Some(begin) = claim(&next, count.div_ceil(grain)).map(|block| block * grain) {
