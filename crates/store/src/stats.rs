@@ -140,7 +140,7 @@ impl Store {
             while let Some(stored) = cursor.key() {
                 let key = keyspace::decode(stored, &mut scratch);
                 let owner = topology.placement.owner(key);
-                if owner != partition && !leftovers.iter().any(|units| units.holds(stored)) {
+                if owner != partition && !leftovers.iter().any(|units| units.may_hold(stored)) {
                     report(Damage {
                         file: inner.manifest.engine_dir(&inner.dir, index),
                         offset: 0,

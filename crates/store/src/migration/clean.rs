@@ -13,7 +13,7 @@ use biombo_engine::{Batch, Result};
 
 use super::{Mover, Pace};
 use crate::placement::{MoveId, UnitSet};
-use crate::{PartitionId, seam};
+use crate::{PartitionId, Placement, keyspace, seam};
 
 /// What came of cleaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,8 @@ impl Cleaning<'_> {
             return Ok(Cleaned::InUse);
         }
         let instance = &mover.instances[self.holder.index()];
+        // No move changes it meanwhile.
+        let placement = mover.journal().placement().clone();
         instance.sync(&mover.poison)?;
         let mut deletions = Batch::new();
         loop {
@@ -50,7 +52,7 @@ impl Cleaning<'_> {
             if !go_on() {
                 return Ok(Cleaned::Stopped);
             }
-            let is_over = self.find(position, &mut deletions)?;
+            let is_over = self.find(&placement, position, &mut deletions)?;
             if !deletions.is_empty() {
                 instance.apply_aside(&deletions.to_ops(), &mover.poison)?;
                 if let Some(rate) = pace.bytes_per_second {
@@ -68,10 +70,10 @@ impl Cleaning<'_> {
         Ok(Cleaned::Whole)
     }
 
-    /// Gather deletions of the next keys after `position`, which moves on; says whether these were the last.
-    fn find(&self, position: &mut Vec<u8>, deletions: &mut Batch) -> Result<bool> {
+    /// Gather deletions of the next keys after `position` that the holder does not own; the position moves on. Says whether these were the last.
+    fn find(&self, placement: &Placement, position: &mut Vec<u8>, deletions: &mut Batch) -> Result<bool> {
         let mut cursor = Arc::clone(self.mover.instances[self.holder.index()].raw()).cursor()?;
-        let mut looked = 0;
+        let (mut looked, mut scratch) = (0, Vec::new());
         let Some(begin) = self.units.seek(position) else { return Ok(true) };
         cursor.seek(&begin)?;
         // Looked at before: were it counted again, a chunk of one key would never get past it.
@@ -85,8 +87,11 @@ impl Cleaning<'_> {
             looked += 1;
             position.clear();
             position.extend_from_slice(key);
-            if self.units.holds(key) {
-                deletions.delete(key);
+            if self.units.may_hold(key) {
+                // One that is pinned here stays.
+                if placement.owner(keyspace::decode(key, &mut scratch)) != self.holder {
+                    deletions.delete(key);
+                }
                 cursor.next()?;
                 continue;
             }

@@ -198,15 +198,37 @@ fn without(state: &State, gone: impl Fn(&Vec<u8>) -> bool) -> State {
     state.iter().filter(|(key, _)| !gone(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Units of some keys that one partition owns, another partition, and a pace that makes many small steps.
-fn random_move(store: &Store, random: &mut Random) -> (Vec<UnitId>, PartitionId, Pace) {
+/// What a move is asked for.
+enum Asked {
+    Units(Vec<UnitId>),
+    Keys(Vec<Vec<u8>>),
+}
+
+impl Asked {
+    fn carry_out(&self, store: &Store, to: PartitionId, pace: Pace) -> Result<()> {
+        match self {
+            Self::Units(units) if units.is_empty() => Ok(()),
+            Self::Keys(keys) if keys.is_empty() => Ok(()),
+            Self::Units(units) => store.move_units(units, to, pace).map(drop),
+            Self::Keys(keys) => store.move_keys(keys, to, pace).map(drop),
+        }
+    }
+}
+
+/// Units of some keys that one partition owns, or some keys alone, another partition, and a pace that makes many small steps.
+fn random_move(store: &Store, random: &mut Random) -> (Asked, PartitionId, Pace) {
     let placement = store.placement();
     let from = PartitionId(random.below(PARTITIONS.into()) as u16);
     let to = PartitionId((from.0 + 1 + random.below(u64::from(PARTITIONS) - 1) as u16) % PARTITIONS);
     let mut units: Vec<_> = all_keys().map(|key| placement.unit_of(&key)).collect();
     units.retain(|unit| placement.owner_of(*unit) == Some(from) && random.below(3) > 0);
     let chunk_keys = 1 + random.below(8) as usize;
-    (units, to, Pace { bytes_per_second: None, chunk_bytes: 1 + random.below(900) as usize, chunk_keys })
+    let pace = Pace { bytes_per_second: None, chunk_bytes: 1 + random.below(900) as usize, chunk_keys };
+    if placement.kind() == PlacementKind::Hash && random.below(2) == 0 {
+        let keys = all_keys().filter(|_| random.below(4) == 0).collect();
+        return (Asked::Keys(keys), to, pace);
+    }
+    (Asked::Units(units), to, pace)
 }
 
 /// Moves one after the other, with writes and looks between their steps.
@@ -237,8 +259,8 @@ fn work(history: History, store: &Store, moves: u32) -> (History, Result<()>) {
     })));
     let mut outcome = Ok(());
     for _ in 0..moves {
-        let (units, to, pace) = random_move(store, &mut history.borrow_mut().random);
-        let moved = if units.is_empty() { Ok(()) } else { store.move_units(&units, to, pace).map(drop) };
+        let (asked, to, pace) = random_move(store, &mut history.borrow_mut().random);
+        let moved = asked.carry_out(store, to, pace);
         let acted = match failed.borrow_mut().take() {
             Some(error) => Err(error),
             None => history.borrow_mut().act(store),

@@ -87,7 +87,7 @@ impl Default for Pace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Moved {
-    /// Units that have another owner now.
+    /// Units, or single keys, that have another owner now.
     pub units: usize,
     /// Keys that were copied.
     pub keys: u64,
@@ -240,10 +240,7 @@ impl Store {
         let _tidy = Tidied(&self.inner);
         let placement = self.placement();
         UnitSet::of(&placement, units)?;
-        if to.index() >= mover.instances.len() {
-            let what = format!("there is no partition {}: the store has {}", to.0, mover.instances.len());
-            return Err(Error::invalid(what));
-        }
+        self.check_target(to)?;
         let mut moved = Moved { cleaned: true, ..Moved::default() };
         let mut owned: Vec<_> = units.iter().filter_map(|unit| Some((placement.owner_of(*unit)?, *unit))).collect();
         owned.retain(|(owner, _)| *owner != to);
@@ -255,6 +252,53 @@ impl Store {
             self.move_group(&units, group[0].0, to, pace, &mut moved)?;
         }
         Ok(moved)
+    }
+
+    /// Give single keys to the partition `to`, wherever their slots are: hot keys, or such as are accessed together. They stay *pinned* there,
+    /// whoever owns their slots, until they are moved to where their slots are. As [`move_units`](Store::move_units), but for the pass: each key is
+    /// looked up. A key that does not exist is pinned as well, for when it does.
+    ///
+    /// # Errors
+    /// As `move_units`; `Invalid` for no keys, an empty one or one over 1,024 bytes; `Unsupported` under range placement.
+    ///
+    /// ```
+    /// # use biombo_engine::{Registry, memory};
+    /// # use biombo_store::{Options, Pace, PartitionId};
+    /// # let mut registry = Registry::new();
+    /// # registry.add(memory::kind());
+    /// # let dir = tempfile::tempdir().expect("a temporary directory");
+    /// let store = Options::new().engine("memory").partitions(8).open(dir.path(), &registry)?;
+    /// let keys = [b"order 17", b"stock 52", b"buyer 03"];
+    /// keys.iter().try_for_each(|key| store.put(*key, b"..."))?;
+    /// store.move_keys(&keys, PartitionId(5), Pace::default())?;
+    /// assert!(keys.iter().all(|key| store.route(*key) == PartitionId(5)));
+    /// assert_eq!(store.get(b"stock 52")?.as_deref(), Some(&b"..."[..]));
+    /// # Ok::<(), biombo_engine::Error>(())
+    /// ```
+    pub fn move_keys(&self, keys: &[impl AsRef<[u8]>], to: PartitionId, pace: Pace) -> Result<Moved> {
+        let mover = self.mover()?;
+        let _role = mover.take_role();
+        let _tidy = Tidied(&self.inner);
+        let placement = self.placement();
+        self.check_target(to)?;
+        UnitSet::of_keys(&placement, keys.iter().map(AsRef::as_ref))?;
+        let mut moved = Moved { cleaned: true, ..Moved::default() };
+        let mut owned: Vec<_> = keys.iter().map(|key| (placement.owner(key.as_ref()), key.as_ref())).collect();
+        owned.retain(|(owner, _)| *owner != to);
+        owned.sort_unstable();
+        for group in owned.chunk_by(|(a, _), (b, _)| a == b) {
+            let units = Arc::new(UnitSet::of_keys(&placement, group.iter().map(|(_, key)| *key))?);
+            self.move_group(&units, group[0].0, to, pace, &mut moved)?;
+        }
+        Ok(moved)
+    }
+
+    fn check_target(&self, to: PartitionId) -> Result<()> {
+        let count = self.inner.instances.len();
+        if to.index() < count {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("there is no partition {}: the store has {count}", to.0)))
     }
 
     /// Move units of one partition.

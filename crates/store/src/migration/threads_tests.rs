@@ -42,7 +42,7 @@ fn key(number: u64) -> Vec<u8> {
     if number.is_multiple_of(2) { format!("key{number}").into_bytes() } else { vec![0, number as u8] }
 }
 
-/// Move the units of random keys to random partitions until `is_over`, counting them.
+/// Move random keys, or their units, to random partitions until `is_over`, counting them.
 fn keep_moving(store: &Store, keys: u64, is_over: &AtomicBool, moved: &AtomicUsize) {
     let mut random = Random(99);
     while !is_over.load(Ordering::SeqCst) {
@@ -51,9 +51,13 @@ fn keep_moving(store: &Store, keys: u64, is_over: &AtomicBool, moved: &AtomicUsi
         units.retain(|_| random.below(2) == 0);
         let to = PartitionId(random.below(PARTITIONS.into()) as u16);
         let pace = Pace { chunk_keys: 1 + random.below(4) as usize, ..Pace::default() };
-        if !units.is_empty() {
-            moved.fetch_add(store.move_units(&units, to, pace).expect("move").units, Ordering::SeqCst);
-        }
+        let alone: Vec<_> = (0..keys).filter(|_| random.below(3) == 0).map(key).collect();
+        let result = match placement.kind() {
+            PlacementKind::Hash if random.below(2) == 0 && !alone.is_empty() => store.move_keys(&alone, to, pace),
+            _ if !units.is_empty() => store.move_units(&units, to, pace),
+            _ => continue,
+        };
+        moved.fetch_add(result.expect("move").units, Ordering::SeqCst);
     }
 }
 

@@ -1,18 +1,21 @@
 //! Which partition owns a key.
 //!
-//! The key space is cut into units: hash slots, or key ranges. A [`Placement`] is an immutable value; the store reads the
+//! The key space is cut into units: hash slots, or key ranges; single keys may be pinned elsewhere than their slot. A [`Placement`] is an immutable value; the store reads the
 //! present one with one atomic load (`present`) and replaces it as a whole. Each has an [`Epoch`], one more than the one before.
 //!
 //! | room | idea |
 //! |---|---|
 //! | [`Placement`] | the assignment itself |
-//! | `units` | a set of units, as moves name it |
+//! | `pins` | keys that live elsewhere than their slot |
+//! | `units` | a set of units, or of keys, as moves name it |
 //! | `record` | how it stands in a journal |
 //! | `journal` | the placements of a store and the moves between them, through any crash |
 //!
-//! Invariants: every key belongs to exactly one unit and every unit to exactly one partition; epochs only grow.
+//! Invariants: every key belongs to exactly one unit and every unit to exactly one partition, which owns the key unless it is pinned; epochs
+//! only grow. Ranges have no pins: a scan walks from range to range and asks nobody else.
 
 mod journal;
+mod pins;
 mod record;
 mod units;
 
@@ -21,10 +24,13 @@ use std::sync::Arc;
 use biombo_engine::Result;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::PlacementKind;
 use crate::bounds::Bounds;
+use crate::{PlacementKind, keyspace};
+
+use pins::Pins;
 
 pub(crate) use journal::{Leftover, MoveId, PlacementJournal};
+pub(crate) use pins::PINNED_KEY_BYTES_MAX;
 pub(crate) use record::Input;
 pub(crate) use units::UnitSet;
 
@@ -59,26 +65,27 @@ pub struct Placement {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Units {
-    /// `owners[slot]`, by the top bits of the key's xxh3; and each of them once, in order, for scans.
-    Hash { owners: Arc<[PartitionId]>, all: Arc<[PartitionId]> },
+    /// `owners[slot]`, by the top bits of the key's xxh3.
+    Hash { owners: Arc<[PartitionId]>, pins: Pins, all: Arc<[PartitionId]> },
     /// Range `i` begins at bound `i - 1` (range 0 at the beginning) and belongs to `owners[i]`.
     Range { bounds: Bounds, owners: Vec<PartitionId> },
 }
 
 impl Units {
-    fn hash(owners: Vec<PartitionId>) -> Self {
-        let mut all = owners.clone();
+    fn hash(owners: Arc<[PartitionId]>, pins: Pins) -> Self {
+        // Each owner once, in order, for scans.
+        let mut all: Vec<_> = owners.iter().copied().chain(pins.iter().map(|(_, partition)| partition)).collect();
         all.sort_unstable();
         all.dedup();
-        Self::Hash { owners: owners.into(), all: all.into() }
+        Self::Hash { owners, pins, all: all.into() }
     }
 }
 
 impl Placement {
     /// Slots dealt to `partitions` in turn.
     pub fn hash(partitions: u32) -> Self {
-        let owners = (0..SLOTS).map(|slot| PartitionId((slot % partitions as usize) as u16)).collect();
-        Self { epoch: Epoch(1), units: Units::hash(owners) }
+        let owners: Arc<[_]> = (0..SLOTS).map(|slot| PartitionId((slot % partitions as usize) as u16)).collect();
+        Self { epoch: Epoch(1), units: Units::hash(owners, Pins::default()) }
     }
 
     /// One range for each partition, cut at the quantiles of `sample`; with fewer distinct sampled keys than partitions, the
@@ -114,7 +121,7 @@ impl Placement {
         self.owners().len()
     }
 
-    /// The owner of `key`. O(1) for slots, O(log ranges) for ranges; no lock, no allocation.
+    /// The owner of `key`. O(1) for slots and pins, O(log ranges) for ranges; no lock, no allocation.
     ///
     /// ```
     /// use biombo_store::{PartitionId, Placement};
@@ -125,7 +132,10 @@ impl Placement {
     #[inline]
     pub fn owner(&self, key: &[u8]) -> PartitionId {
         match &self.units {
-            Units::Hash { owners, .. } => owners[slot_of(key)],
+            Units::Hash { owners, pins, .. } => {
+                let hash = xxh3_64(key);
+                pins.find(hash, key).unwrap_or_else(|| owners[slot_of_hash(hash)])
+            }
             Units::Range { bounds, owners } => owners[bounds.at_most(key)],
         }
     }
@@ -156,16 +166,28 @@ impl Placement {
         }
     }
 
+    /// How many keys are pinned elsewhere than their slot.
+    pub fn pins(&self) -> usize {
+        if let Units::Hash { pins, .. } = &self.units { pins.len() } else { 0 }
+    }
+
     /// The next placement, in which `to` owns `units`; `Invalid` when they are not units of this one.
     pub(crate) fn moved(&self, units: &UnitSet, to: PartitionId) -> Result<Self> {
+        let next = |units| Ok(Self { epoch: Epoch(self.epoch.0 + 1), units });
+        if let (UnitSet::Keys(keys), Units::Hash { owners, pins, .. }) = (units, &self.units) {
+            let users: Vec<_> = keys.iter().map(|stored| keyspace::decode(stored, &mut Vec::new()).to_vec()).collect();
+            // Where its slot is, a key needs no pin.
+            let change = |key: &[u8]| if owners[slot_of(key)] == to { None } else { Some(to) };
+            let changes = users.iter().map(|key| (key.as_slice(), change(key)));
+            return next(Units::hash(Arc::clone(owners), pins.with(changes)));
+        }
         let numbers = units.numbers_in(self)?;
         let mut owners = self.owners().to_vec();
         numbers.iter().for_each(|unit| owners[unit.0 as usize] = to);
-        let units = match &self.units {
-            Units::Hash { .. } => Units::hash(owners),
+        next(match &self.units {
+            Units::Hash { pins, .. } => Units::hash(owners.into(), pins.clone()),
             Units::Range { bounds, .. } => Units::Range { bounds: bounds.clone(), owners },
-        };
-        Ok(Self { epoch: Epoch(self.epoch.0 + 1), units })
+        })
     }
 
     /// The partitions that may own a key of `[from, to)`, each once: in order of their ranges, or of their numbers under
@@ -215,7 +237,12 @@ impl Placement {
 /// The slot of a key: the top bits of its xxh3.
 #[inline]
 fn slot_of(key: &[u8]) -> usize {
-    (xxh3_64(key) >> (64 - SLOTS.trailing_zeros())) as usize
+    slot_of_hash(xxh3_64(key))
+}
+
+#[inline]
+fn slot_of_hash(hash: u64) -> usize {
+    (hash >> (64 - SLOTS.trailing_zeros())) as usize
 }
 
 #[cfg(test)]

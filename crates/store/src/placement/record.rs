@@ -3,7 +3,8 @@
 
 use biombo_engine::{Error, Result};
 
-use super::{Epoch, PartitionId, Placement, SLOTS, Units};
+use super::pins::Pins;
+use super::{Epoch, PINNED_KEY_BYTES_MAX, PartitionId, Placement, SLOTS, Units};
 use crate::PlacementKind;
 use crate::bounds::Bounds;
 
@@ -25,6 +26,14 @@ impl Placement {
         for start in starts {
             out.extend_from_slice(&(start.len() as u32).to_le_bytes());
             out.extend_from_slice(start);
+        }
+        if let Units::Hash { pins, .. } = &self.units {
+            out.extend_from_slice(&(pins.len() as u32).to_le_bytes());
+            for (key, partition) in pins.iter() {
+                out.extend_from_slice(&partition.0.to_le_bytes());
+                out.extend_from_slice(&(key.len() as u32).to_le_bytes());
+                out.extend_from_slice(key);
+            }
         }
         out
     }
@@ -48,7 +57,18 @@ impl Placement {
             return Err(Error::invalid("a placement that names a partition which the store does not have"));
         }
         let units = match kind {
-            k if k == PlacementKind::Hash as u8 && count == SLOTS => Units::hash(owners),
+            k if k == PlacementKind::Hash as u8 && count == SLOTS => {
+                let mut pins = Vec::new();
+                for _ in 0..input.u32()? {
+                    let partition = PartitionId(input.u16()?);
+                    let key = input.slice()?;
+                    if u32::from(partition.0) >= partitions || key.is_empty() || key.len() > PINNED_KEY_BYTES_MAX {
+                        return Err(Error::invalid("a pin of a key or to a partition that cannot be"));
+                    }
+                    pins.push((key, Some(partition)));
+                }
+                Units::hash(owners.into(), Pins::default().with(pins))
+            }
             k if k == PlacementKind::Range as u8 => {
                 let starts = (1..count).map(|_| input.slice().map(<[u8]>::to_vec)).collect::<Result<Vec<_>>>()?;
                 if !starts.is_sorted_by(|a, b| a < b) {

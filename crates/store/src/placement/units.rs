@@ -1,16 +1,22 @@
-//! A set of units, as a move names it: slots, or ranges of keys.
+//! A set of units, as a move names it: slots, or ranges of keys; or a set of single keys.
+//!
+//! Slots leave without the keys that are pinned: those are where they are, whoever owns their slot. What a move of slots left behind may
+//! hold garbage of keys that were pinned elsewhere later, though, and keys that are pinned to the very place: so what is
+//! cleaned is decided by the present owner of each key ([`may_hold`](UnitSet::may_hold)).
 //!
 //! A range is named by its bounds, not by its number: ranges may be split and merged while what a move left behind is still there.
 //!
 //! Invariants: all keys here are in stored form, which keeps their order; ranges ascend, are not empty and do not overlap; the
-//! store's own keys belong to no set.
+//! store's own keys belong to no set. Single keys ascend.
 
 use std::borrow::Cow;
 
 use biombo_engine::{Error, Op, Result};
+use xxhash_rust::xxh3::xxh3_64;
 
+use super::pins::Pins;
 use super::record::Input;
-use super::{Placement, SLOTS, UnitId, Units, slot_of};
+use super::{PINNED_KEY_BYTES_MAX, Placement, SLOTS, UnitId, Units, slot_of, slot_of_hash};
 use crate::keyspace;
 
 const WORDS: usize = SLOTS / 64;
@@ -18,10 +24,12 @@ const WORDS: usize = SLOTS / 64;
 /// Some units of a placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UnitSet {
-    /// A bit for each slot.
-    Slots(Box<[u64; WORDS]>),
+    /// A bit for each slot; and the pins when the move began (none in a set that was read from a journal, which moves no more).
+    Slots(Box<[u64; WORDS]>, Pins),
     /// Ranges of stored keys.
     Ranges(Vec<KeyRange>),
+    /// Stored keys.
+    Keys(Vec<Vec<u8>>),
 }
 
 /// `[from, to)` in stored keys; no `to`: to the end.
@@ -52,10 +60,10 @@ impl UnitSet {
             let what = format!("there is no unit {}: the placement has {}", last.0, placement.units());
             return Err(Error::invalid(what));
         }
-        if let Units::Hash { .. } = placement.units {
+        if let Units::Hash { pins, .. } = &placement.units {
             let mut slots = Box::new([0; WORDS]);
             units.iter().for_each(|unit| slots[unit.0 as usize / 64] |= 1 << (unit.0 % 64));
-            return Ok(Self::Slots(slots));
+            return Ok(Self::Slots(slots, pins.clone()));
         }
         let starts: Vec<_> =
             placement.ranges().iter().map(|(start, _)| keyspace::encode_from(start).to_vec()).collect();
@@ -66,11 +74,32 @@ impl UnitSet {
         Ok(Self::Ranges(units.iter().map(range).collect()))
     }
 
+    /// Single keys, to be pinned or to go back to their slots; `Invalid` for one that cannot be pinned, `Unsupported` under range placement.
+    pub(crate) fn of_keys<'k>(placement: &Placement, keys: impl IntoIterator<Item = &'k [u8]>) -> Result<Self> {
+        if !matches!(placement.units, Units::Hash { .. }) {
+            return Err(Error::unsupported(
+                "single keys are moved under hash placement alone; move or split a range instead",
+            ));
+        }
+        let mut stored = Vec::new();
+        for key in keys {
+            if key.is_empty() || key.len() > PINNED_KEY_BYTES_MAX {
+                let what =
+                    format!("a key of {} bytes cannot be moved alone: 1 to {PINNED_KEY_BYTES_MAX} can", key.len());
+                return Err(Error::invalid(what));
+            }
+            stored.push(keyspace::encode(key).into_owned());
+        }
+        stored.sort_unstable();
+        stored.dedup();
+        if stored.is_empty() { Err(Error::invalid("no key was named")) } else { Ok(Self::Keys(stored)) }
+    }
+
     /// The numbers that these units have in `placement`; `Invalid` when they are not units of it.
     pub(crate) fn numbers_in(&self, placement: &Placement) -> Result<Vec<UnitId>> {
         let strange = || Error::invalid("a move of units that the placement does not have");
         match (self, &placement.units) {
-            (Self::Slots(_), Units::Hash { .. }) => Ok(self.slots().map(|slot| UnitId(slot as u32)).collect()),
+            (Self::Slots(..), Units::Hash { .. }) => Ok(self.slots().map(|slot| UnitId(slot as u32)).collect()),
             (Self::Ranges(ranges), Units::Range { .. }) => {
                 let all = placement.ranges();
                 let starts: Vec<_> = all.iter().map(|(start, _)| keyspace::encode_from(start)).collect();
@@ -86,30 +115,42 @@ impl UnitSet {
     }
 
     fn slots(&self) -> impl Iterator<Item = usize> + '_ {
-        let words: &[u64] = if let Self::Slots(words) = self { &words[..] } else { &[] };
+        let words: &[u64] = if let Self::Slots(words, _) = self { &words[..] } else { &[] };
         (0..SLOTS.min(words.len() * 64)).filter(|slot| words[slot / 64] >> (slot % 64) & 1 == 1)
     }
 
     /// How many.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Slots(_) => self.slots().count(),
+            Self::Slots(..) => self.slots().count(),
             Self::Ranges(ranges) => ranges.len(),
+            Self::Keys(keys) => keys.len(),
         }
     }
 
-    /// Whether a stored key belongs to one of them.
+    /// Whether a stored key belongs to one of them, and goes where they go.
     pub(crate) fn holds(&self, stored: &[u8]) -> bool {
         match self {
             _ if keyspace::is_own(stored) => false,
-            Self::Slots(slots) => {
-                let slot = slot_of(keyspace::decode(stored, &mut Vec::new()));
-                slots[slot / 64] >> (slot % 64) & 1 == 1
+            Self::Slots(slots, pins) => {
+                let mut scratch = Vec::new();
+                let key = keyspace::decode(stored, &mut scratch);
+                let hash = xxh3_64(key);
+                is_set(slots, slot_of_hash(hash)) && pins.find(hash, key).is_none()
             }
             Self::Ranges(ranges) => {
                 let before = ranges.partition_point(|range| range.from.as_slice() <= stored);
                 before > 0 && ranges[before - 1].holds(stored)
             }
+            Self::Keys(keys) => keys.binary_search_by(|key| key.as_slice().cmp(stored)).is_ok(),
+        }
+    }
+
+    /// Whether a move of them may have left a stored key behind: whether it did, its present owner tells.
+    pub(crate) fn may_hold(&self, stored: &[u8]) -> bool {
+        match self {
+            Self::Slots(slots, _) => !keyspace::is_own(stored) && is_set(slots, slot_of_stored(stored)),
+            _ => self.holds(stored),
         }
     }
 
@@ -117,18 +158,23 @@ impl UnitSet {
     pub(crate) fn touched_by(&self, op: &Op<'_>) -> bool {
         match (self, op) {
             (_, Op::Put { key, .. } | Op::Delete { key }) => self.holds(key),
-            (Self::Slots(_), Op::DeleteRange { .. }) => true,
+            (Self::Slots(..), Op::DeleteRange { .. }) => true,
             (Self::Ranges(ranges), Op::DeleteRange { from, to }) => ranges.iter().any(|range| range.meets(from, *to)),
+            (Self::Keys(keys), Op::DeleteRange { from, to }) => {
+                let first = keys.partition_point(|key| key.as_slice() < *from);
+                keys.get(first).is_some_and(|key| to.is_none_or(|to| key.as_slice() < to))
+            }
         }
     }
 
-    /// Whether a unit is in both.
+    /// Whether a unit or a key is in both.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Slots(a), Self::Slots(b)) => a.iter().zip(b.iter()).any(|(a, b)| a & b != 0),
+            (Self::Slots(a, _), Self::Slots(b, _)) => a.iter().zip(b.iter()).any(|(a, b)| a & b != 0),
             (Self::Ranges(a), Self::Ranges(b)) => {
                 a.iter().any(|range| b.iter().any(|other| range.meets(&other.from, other.to.as_deref())))
             }
+            (Self::Keys(keys), other) | (other, Self::Keys(keys)) => keys.iter().any(|key| other.may_hold(key)),
             _ => false,
         }
     }
@@ -136,7 +182,8 @@ impl UnitSet {
     /// The first place at or after the stored key `from` where a key of them can be; `None`: there is none.
     pub(crate) fn seek<'a>(&'a self, from: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         match self {
-            Self::Slots(_) => Some(from.max(keyspace::USER_FROM).into()),
+            Self::Slots(..) => Some(from.max(keyspace::USER_FROM).into()),
+            Self::Keys(keys) => keys.get(keys.partition_point(|key| key.as_slice() < from)).map(|key| key.into()),
             Self::Ranges(ranges) => {
                 let range = ranges.iter().find(|range| range.to.as_deref().is_none_or(|to| from < to))?;
                 Some(from.max(&range.from).into())
@@ -146,8 +193,12 @@ impl UnitSet {
 
     /// Its field in a record: see `docs/format/store.md`.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        fn slice(out: &mut Vec<u8>, bytes: &[u8]) {
+            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            out.extend_from_slice(bytes);
+        }
         match self {
-            Self::Slots(_) => {
+            Self::Slots(..) => {
                 out.push(0);
                 out.extend_from_slice(&(self.len() as u32).to_le_bytes());
                 self.slots().for_each(|slot| out.extend_from_slice(&(slot as u16).to_le_bytes()));
@@ -156,14 +207,15 @@ impl UnitSet {
                 out.push(1);
                 out.extend_from_slice(&(ranges.len() as u32).to_le_bytes());
                 for range in ranges {
-                    let mut slice = |bytes: &[u8]| {
-                        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-                        out.extend_from_slice(bytes);
-                    };
-                    slice(&range.from);
+                    slice(out, &range.from);
                     // No range ends at the empty key.
-                    slice(range.to.as_deref().unwrap_or_default());
+                    slice(out, range.to.as_deref().unwrap_or_default());
                 }
+            }
+            Self::Keys(keys) => {
+                out.push(2);
+                out.extend_from_slice(&(keys.len() as u32).to_le_bytes());
+                keys.iter().for_each(|key| slice(out, key));
             }
         }
     }
@@ -179,7 +231,7 @@ impl UnitSet {
                     let word = slots.get_mut(slot / 64).ok_or_else(|| Error::invalid("a slot that does not exist"))?;
                     *word |= 1u64 << (slot % 64);
                 }
-                Ok(Self::Slots(slots))
+                Ok(Self::Slots(slots, Pins::default()))
             }
             1 => {
                 let mut ranges: Vec<KeyRange> = Vec::new();
@@ -193,9 +245,28 @@ impl UnitSet {
                 }
                 Ok(Self::Ranges(ranges))
             }
+            2 => {
+                let mut keys: Vec<Vec<u8>> = Vec::new();
+                for _ in 0..count {
+                    let key = input.slice()?.to_vec();
+                    if keyspace::is_own(&key) || key.is_empty() || keys.last().is_some_and(|last| *last >= key) {
+                        return Err(Error::invalid("keys that are out of order or cannot be"));
+                    }
+                    keys.push(key);
+                }
+                Ok(Self::Keys(keys))
+            }
             _ => Err(Error::unsupported("units of a kind that this version does not know")),
         }
     }
+}
+
+fn is_set(slots: &[u64; WORDS], slot: usize) -> bool {
+    slots[slot / 64] >> (slot % 64) & 1 == 1
+}
+
+fn slot_of_stored(stored: &[u8]) -> usize {
+    slot_of(keyspace::decode(stored, &mut Vec::new()))
 }
 
 #[cfg(test)]
@@ -264,6 +335,67 @@ mod tests {
                 for cut in 0..record.len() {
                     prop_assert!(UnitSet::decode(&mut Input(&record[..cut])).is_err());
                 }
+            }
+        }
+
+        #[test]
+        fn keys_go_alone_and_slots_without_them(
+            keys in proptest::collection::vec("[\0fm]{1,3}", 1..12),
+            alone in proptest::collection::vec(any::<proptest::sample::Index>(), 1..6),
+            from in "[\0fm]{0,3}",
+        ) {
+            let hash = Placement::hash(3);
+            let to = crate::PartitionId(2);
+            let mut alone: Vec<&str> = alone.iter().map(|at| keys[at.index(keys.len())].as_str()).collect();
+            alone.sort_unstable();
+            alone.dedup();
+            let set = UnitSet::of_keys(&hash, alone.iter().map(|key| key.as_bytes())).expect("keys");
+            prop_assert_eq!(set.len(), alone.len());
+            let pinned = hash.moved(&set, to).expect("keys");
+            let elsewhere = alone.iter().filter(|key| hash.owner(key.as_bytes()) != to).count();
+            prop_assert_eq!((pinned.epoch().0, pinned.pins()), (hash.epoch().0 + 1, elsewhere));
+            prop_assert!(pinned.owners_of_range(b"", None).contains(&to));
+            // All slots of the keys go to partition 0.
+            let units: Vec<_> = keys.iter().map(|key| hash.unit_of(key.as_bytes())).collect();
+            let slots = UnitSet::of(&pinned, &units).expect("units");
+            let moved = pinned.moved(&slots, crate::PartitionId(0)).expect("units");
+            let from = keyspace::encode_from(from.as_bytes());
+            let mut first = None;
+            for key in &keys {
+                let (stored, is_alone) = (keyspace::encode(key.as_bytes()), alone.contains(&key.as_str()));
+                let is_pinned = is_alone && hash.owner(key.as_bytes()) != to;
+                prop_assert_eq!((set.holds(&stored), set.may_hold(&stored)), (is_alone, is_alone));
+                prop_assert_eq!((slots.holds(&stored), slots.may_hold(&stored)), (!is_pinned, true));
+                let owner = if is_alone { to } else { hash.owner(key.as_bytes()) };
+                prop_assert_eq!(pinned.owner(key.as_bytes()), owner);
+                prop_assert_eq!(moved.owner(key.as_bytes()), if is_pinned { to } else { crate::PartitionId(0) });
+                let end = [&stored[..], &[0]].concat();
+                let range = Op::DeleteRange { from: &stored, to: Some(&end) };
+                prop_assert_eq!(set.touched_by(&range), is_alone);
+                if is_alone && *stored >= *from {
+                    first = Some(first.map_or(stored.to_vec(), |first: Vec<u8>| first.min(stored.to_vec())));
+                }
+            }
+            prop_assert_eq!(set.seek(&from).map(Cow::into_owned), first);
+            prop_assert!(set.meets(&slots) && slots.meets(&set) && set.meets(&set));
+            let other = UnitSet::of_keys(&hash, [&b"another"[..]]).expect("a key");
+            prop_assert!(!set.meets(&other) && !set.holds(keyspace::MARK));
+            // Back to where their slots are.
+            let back = alone.iter().fold(moved, |placement, key| {
+                let set = UnitSet::of_keys(&placement, [key.as_bytes()]).expect("a key");
+                placement.moved(&set, crate::PartitionId(0)).expect("a key")
+            });
+            prop_assert_eq!(back.pins(), 0);
+            let mut record = Vec::new();
+            set.encode(&mut record);
+            prop_assert_eq!(&UnitSet::decode(&mut Input(&record)).expect("decodes"), &set);
+            for cut in 0..record.len() {
+                prop_assert!(UnitSet::decode(&mut Input(&record[..cut])).is_err());
+            }
+            let record = pinned.encode();
+            prop_assert_eq!(&Placement::decode(&record, 3).expect("decodes"), &pinned);
+            for cut in 0..record.len() {
+                prop_assert!(Placement::decode(&record[..cut], 3).is_err());
             }
         }
 

@@ -1,0 +1,239 @@
+//! Keys that live elsewhere than their unit says: hot ones, and such as are accessed together.
+//!
+//! Most stores have none, and many keys have no pin where there are some. So a look-up begins with one branch, and then meets control
+//! bytes that stay in the second-level cache (one for each pin); only a pinned key, or one look-up in some twenty, goes on to a cache line of
+//! entries, where a key of up to [`INLINE_BYTES`] stands itself.
+//!
+//! A value: to change it is to make another one, which shares all shards that did not change. Keys are compared in full: a hash that
+//! collides sends nobody astray.
+
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::PartitionId;
+
+/// Longer keys cannot be pinned.
+pub(crate) const PINNED_KEY_BYTES_MAX: usize = 1024;
+
+const SHARDS: usize = 64;
+/// Above the bits that a table takes its places from, below those that it tells entries apart by.
+const SHARD_SHIFT: u32 = 40;
+const INLINE_BYTES: usize = 20;
+
+/// The keys of a store that are pinned.
+#[derive(Clone, Default)]
+pub(crate) struct Pins {
+    /// None: no key is pinned.
+    shards: Option<Arc<[Arc<Shard>]>>,
+    len: usize,
+}
+
+#[derive(Clone, Default)]
+struct Shard {
+    table: HashTable<Entry>,
+    /// Keys that do not fit into their entries.
+    long: Vec<u8>,
+    /// Bytes of `long` that belong to no entry any more.
+    wasted: usize,
+}
+
+/// 32 bytes: two to a cache line.
+#[derive(Clone, Copy)]
+struct Entry {
+    hash: u64,
+    partition: PartitionId,
+    len: u16,
+    /// The key; or, of a longer one, first where it begins among the long ones.
+    bytes: [u8; INLINE_BYTES],
+}
+
+impl Entry {
+    fn new(hash: u64, key: &[u8], partition: PartitionId, long: &mut Vec<u8>) -> Self {
+        let mut bytes = [0; INLINE_BYTES];
+        if key.len() <= INLINE_BYTES {
+            bytes[..key.len()].copy_from_slice(key);
+        } else {
+            bytes[..8].copy_from_slice(&(long.len() as u64).to_le_bytes());
+            long.extend_from_slice(key);
+        }
+        Self { hash, partition, len: key.len() as u16, bytes }
+    }
+
+    #[inline]
+    fn key<'a>(&'a self, long: &'a [u8]) -> &'a [u8] {
+        let len = usize::from(self.len);
+        if len <= INLINE_BYTES {
+            return &self.bytes[..len];
+        }
+        let at = self.bytes.first_chunk().map_or(0, |at| u64::from_le_bytes(*at)) as usize;
+        &long[at..at + len]
+    }
+}
+
+impl Shard {
+    #[inline]
+    fn find(&self, hash: u64, key: &[u8]) -> Option<PartitionId> {
+        self.table.find(hash, |e| e.hash == hash && e.key(&self.long) == key).map(|entry| entry.partition)
+    }
+
+    fn remove(&mut self, hash: u64, key: &[u8]) -> bool {
+        let Ok(found) = self.table.find_entry(hash, |e| e.hash == hash && e.key(&self.long) == key) else {
+            return false;
+        };
+        let (entry, _) = found.remove();
+        self.wasted += if usize::from(entry.len) > INLINE_BYTES { usize::from(entry.len) } else { 0 };
+        true
+    }
+
+    fn insert(&mut self, hash: u64, key: &[u8], partition: PartitionId) {
+        let entry = Entry::new(hash, key, partition, &mut self.long);
+        self.table.insert_unique(hash, entry, |entry| entry.hash);
+    }
+
+    /// The same without what is wasted, if that is more than half of it.
+    fn tidied(self) -> Self {
+        if self.wasted * 2 <= self.long.len() {
+            return self;
+        }
+        let mut tidy = Self { table: HashTable::with_capacity(self.table.len()), ..Self::default() };
+        for entry in &self.table {
+            tidy.insert(entry.hash, entry.key(&self.long), entry.partition);
+        }
+        tidy
+    }
+}
+
+impl Pins {
+    /// How many keys are pinned.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where `key`, of the hash `xxh3_64(key)`, is pinned to. O(1), no lock, no allocation.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<PartitionId> {
+        let shards = self.shards.as_ref()?;
+        shards[shard_of(hash)].find(hash, key)
+    }
+
+    /// With some keys pinned elsewhere, or (`None`) no more; of several changes to one key the last counts. O(changes + keys in the shards
+    /// that change): pins change by moves alone.
+    pub(crate) fn with<'k>(&self, changes: impl IntoIterator<Item = (&'k [u8], Option<PartitionId>)>) -> Self {
+        let mut shards: Vec<Arc<Shard>> = match &self.shards {
+            Some(shards) => shards.to_vec(),
+            None => (0..SHARDS).map(|_| Arc::default()).collect(),
+        };
+        let mut changed = [false; SHARDS];
+        let mut len = self.len;
+        for (key, partition) in changes {
+            let hash = xxh3_64(key);
+            let at = shard_of(hash);
+            let shard = Arc::make_mut(&mut shards[at]);
+            changed[at] = true;
+            len -= usize::from(shard.remove(hash, key));
+            if let Some(partition) = partition {
+                shard.insert(hash, key, partition);
+                len += 1;
+            }
+        }
+        if len == 0 {
+            return Self::default();
+        }
+        for (shard, _) in shards.iter_mut().zip(changed).filter(|(_, changed)| *changed) {
+            *shard = Arc::new(std::mem::take(Arc::make_mut(shard)).tidied());
+        }
+        Self { shards: Some(shards.into()), len }
+    }
+
+    /// All of them, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], PartitionId)> {
+        let shards = self.shards.iter().flat_map(|shards| shards.iter());
+        shards.flat_map(|shard| shard.table.iter().map(|entry| (entry.key(&shard.long), entry.partition)))
+    }
+}
+
+fn shard_of(hash: u64) -> usize {
+    (hash >> SHARD_SHIFT) as usize % SHARDS
+}
+
+impl std::fmt::Debug for Pins {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pins({})", self.len)
+    }
+}
+
+impl PartialEq for Pins {
+    fn eq(&self, other: &Self) -> bool {
+        let are_same = |(a, b): (&Arc<[_]>, &Arc<[_]>)| Arc::ptr_eq(a, b);
+        self.shards.as_ref().zip(other.shards.as_ref()).is_some_and(are_same)
+            || self.len == other.len
+                && self.iter().all(|(key, partition)| other.find(xxh3_64(key), key) == Some(partition))
+    }
+}
+
+impl Eq for Pins {}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn two_entries_share_a_cache_line() {
+        assert_eq!(size_of::<Entry>(), 32);
+    }
+
+    #[test]
+    fn what_is_unpinned_and_pinned_again_takes_no_more_memory_each_time() {
+        let key = [7; 1000];
+        let mut pins = Pins::default().with([(&b"short"[..], Some(PartitionId(1)))]);
+        for round in 0..1000u16 {
+            pins = pins.with([(&key[..], Some(PartitionId(round)))]);
+        }
+        let long: usize = pins.shards.iter().flat_map(|shards| shards.iter()).map(|shard| shard.long.len()).sum();
+        assert!(long <= 3000, "{long} bytes for a key of 1,000");
+        assert_eq!((pins.len(), pins.find(xxh3_64(&key), &key)), (2, Some(PartitionId(999))));
+    }
+
+    #[test]
+    fn a_key_of_the_same_hash_is_another_key() {
+        let mut shard = Shard::default();
+        shard.insert(5, b"pinned", PartitionId(3));
+        assert_eq!((shard.find(5, b"pinned"), shard.find(5, b"other")), (Some(PartitionId(3)), None));
+        assert!(!shard.remove(5, b"other") && shard.remove(5, b"pinned"));
+    }
+
+    proptest! {
+        #[test]
+        fn pins_are_a_map_and_leave_their_former_values_alone(
+            steps in prop::collection::vec(prop::collection::vec(("[a-c]{1,2}|[a-c]{19,22}", prop::option::of(0u16..4)), 0..20), 1..10),
+        ) {
+            let mut model = BTreeMap::new();
+            let mut pins = Pins::default();
+            for changes in &steps {
+                let (before, model_before) = (pins.clone(), model.clone());
+                pins = pins.with(changes.iter().map(|(key, to)| (key.as_bytes(), to.map(PartitionId))));
+                for (key, to) in changes {
+                    match to {
+                        Some(to) => model.insert(key.clone(), *to),
+                        None => model.remove(key),
+                    };
+                }
+                for (pins, model) in [(&before, &model_before), (&pins, &model)] {
+                    prop_assert_eq!((pins.len(), pins.shards.is_none()), (model.len(), model.is_empty()));
+                    let all: BTreeMap<_, _> = pins.iter().map(|(key, to)| (String::from_utf8_lossy(key).into_owned(), to.0)).collect();
+                    prop_assert_eq!(&all, model);
+                    for (key, _) in steps.iter().flatten() {
+                        let found = pins.find(xxh3_64(key.as_bytes()), key.as_bytes()).map(|to| to.0);
+                        prop_assert_eq!(found, model.get(key).copied());
+                    }
+                }
+                prop_assert_eq!(before == pins, model_before == model);
+            }
+        }
+    }
+}
