@@ -269,6 +269,14 @@ mod tests {
         assert_eq!(ids(b"z", Some(b"a")), [3]);
     }
 
+    #[test]
+    fn a_partition_that_owns_nothing_but_a_pinned_key_is_asked_too() {
+        let key = UnitSet::of_keys(&Placement::hash(1), [&b"hot"[..]]).expect("a key");
+        let placement = Placement::hash(1).moved(&key, PartitionId(7)).expect("a key");
+        assert_eq!(placement.owners_of_range(b"", None), [PartitionId(0), PartitionId(7)]);
+        assert_eq!((placement.owner(b"hot"), placement.owner(b"cold")), (PartitionId(7), PartitionId(0)));
+    }
+
     proptest! {
         #[test]
         fn placements_come_back_from_their_records(keys in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..9), 0..40), partitions in 1u32..12) {
