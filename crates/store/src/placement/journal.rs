@@ -34,6 +34,7 @@ use biombo_journal::{Durability, Journal, JournalOptions};
 use super::record::{Input, RECORD_PLACEMENT};
 use super::units::UnitSet;
 use super::{PartitionId, Placement};
+use crate::keyspace;
 
 const RECORD_MOVE: u8 = 2;
 const RECORD_FLIP: u8 = 3;
@@ -64,6 +65,10 @@ impl Leftover {
 
     /// Whether its holder owns one of the units by `placement`: invariant 2 does not hold.
     fn contradicts(&self, placement: &Placement) -> bool {
+        if let UnitSet::Keys(keys) = &*self.units {
+            let owner = |stored| placement.owner(keyspace::decode(stored, &mut Vec::new()));
+            return keys.iter().any(|stored| owner(stored) == self.holder());
+        }
         let numbers = self.units.numbers_in(placement);
         numbers.is_ok_and(|units| units.iter().any(|unit| placement.owner_of(*unit) == Some(self.holder())))
     }
@@ -398,8 +403,10 @@ mod tests {
         }
         // What partition 0 owns would be deleted: as left by a move from it, and as copied by one to it.
         assert!(replay(&[&first, &whole]).expect("whole").is_sound());
-        let left = Leftover { units: units(&new, &[0]), from: PartitionId(0), to: PartitionId(1), flipped: true };
-        for wrong in [left.encode(id), begin(PartitionId(1), PartitionId(0))] {
+        let left = |units| Leftover { units, from: PartitionId(0), to: PartitionId(1), flipped: true }.encode(id);
+        let key = (b'a'..).find(|key| new.owner(&[*key]) == PartitionId(0)).expect("a key of it");
+        let alone = Arc::new(UnitSet::of_keys(&new, [&[key][..]]).expect("a key"));
+        for wrong in [left(units(&new, &[0])), left(alone), begin(PartitionId(1), PartitionId(0))] {
             assert!(!replay(&[&first, &wrong]).expect("whole").is_sound());
         }
         for cut in 0..whole.len() {
