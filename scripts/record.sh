@@ -25,7 +25,7 @@ mkdir -p "$work" || fail "cannot write below $target"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-"$biombo" bench ycsb --engine log,lmdb --workload a,c,e --records 100000 --operations 200000 --value-bytes 200 --threads 2 \
+"$biombo" bench ycsb --engine log,lmdb --workload a,c,d --records 100000 --operations 200000 --value-bytes 200 --threads 2 \
   --partitions 2 --cache-bytes 256MiB --repeat 7 --dir "$work" --json "$new" || fail "the benchmark failed; the line above says why"
 [ "$(wc -l <"$new")" = 42 ] || fail "the benchmark did not do all of its 42 runs"
 

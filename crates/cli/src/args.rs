@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{bench, copy, engines, graph, key, maintain, repair, repartition, scan, stat};
+use crate::commands::{bench, copy, engines, graph, key, maintain, repair, repartition, reproduce, scan, stat};
 use crate::failure::{Done, Failure};
 use crate::format::tsv;
 use crate::load;
@@ -58,6 +58,7 @@ pub(crate) enum Command {
     Graph(graph::GraphCommand),
     #[command(subcommand)]
     Bench(Box<bench::BenchCommand>),
+    Reproduce(reproduce::ReproduceArgs),
     /// One run of a bench, in a process of its own
     #[command(hide = true)]
     BenchWorker,
@@ -84,6 +85,7 @@ impl Command {
             Self::Engines(args) => engines::engines(&args),
             Self::Graph(command) => graph::graph(command),
             Self::Bench(command) => bench::bench(*command),
+            Self::Reproduce(args) => reproduce::reproduce(&args),
             Self::BenchWorker => bench::bench_worker(),
         }
     }

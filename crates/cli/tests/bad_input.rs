@@ -530,5 +530,14 @@ fn a_comparison_says_what_it_cannot_compare() {
     ] {
         t.case(&format!("bench compare {what}"), &format!("bench compare {files}"), status, &[says]);
     }
+    for (what, line, says) in [
+        ("without a name", "reproduce", "NAME"),
+        ("of an unknown experiment", "reproduce nosuch", "leveldb-sizes"),
+        ("of one that is not there yet", "reproduce dgap-numa", "not in this version"),
+        ("--scale 0", "reproduce leveldb-sizes --scale 0", "--scale"),
+        ("--scale nan", "reproduce leveldb-sizes --scale nan", "--scale"),
+    ] {
+        t.case(&format!("reproduce {what}"), line, 2, &[says]);
+    }
     t.end("compare");
 }

@@ -326,3 +326,24 @@ fn a_comparison_ends_with_1_on_a_regression_beyond_the_threshold_alone() {
     // The other way round it is a gain.
     assert_eq!(run("bench compare DIR/new.jsonl DIR/old.jsonl", dir.path()).status, 0);
 }
+
+#[test]
+fn the_experiments_are_listed_and_one_is_done_with_published_beside_measured() {
+    let dir = tempdir().expect("a directory");
+    let listed = run("reproduce --list", dir.path()).ok();
+    for name in ["repart-kv", "btree-vs-lsm", "dgap-numa", "leveldb-sizes", "logstore"] {
+        assert!(listed.text().contains(name), "{name} is not listed");
+    }
+    if !has_engine("leveldb") {
+        return;
+    }
+    let done = run("reproduce leveldb-sizes --scale 0.001 --dir DIR/runs --html DIR/again.html --json", dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let found = done.json();
+    let findings = found["findings"].as_array().expect("findings");
+    assert_eq!((&found["name"], findings.len()), (&"leveldb-sizes".into(), 12));
+    assert!(findings.iter().all(|finding| finding["published"].is_string() && finding["verdict"].is_string()));
+    let page = fs::read_to_string(dir.path().join("again.html")).expect("the report");
+    assert!(page.contains("Published and measured") && page.contains("fillrandom"));
+    assert_eq!(stores(&dir.path().join("runs")), 0, "a store is left behind");
+}

@@ -7,7 +7,8 @@
 //! - [`process`]: every run in a process of its own;
 //! - [`bench`](mod@bench): a plan of runs; [`progress`] of them; [`record`]: one JSON line for each;
 //! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`mod@table`] for the terminal, [`report`] for the browser;
-//! - [`compare`](mod@compare): what changed from one file of records to another, and whether it is more than noise.
+//! - [`compare`](mod@compare): what changed from one file of records to another, and whether it is more than noise;
+//! - [`reproduce`]: published experiments done again, published beside measured.
 #![forbid(unsafe_code)]
 
 pub mod bench;
@@ -20,6 +21,7 @@ pub mod process;
 pub mod progress;
 pub mod record;
 pub mod report;
+pub mod reproduce;
 pub mod spec;
 pub mod statistics;
 pub mod summary;

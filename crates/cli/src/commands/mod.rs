@@ -8,5 +8,6 @@ pub(crate) mod key;
 pub(crate) mod maintain;
 pub(crate) mod repair;
 pub(crate) mod repartition;
+pub(crate) mod reproduce;
 pub(crate) mod scan;
 pub(crate) mod stat;

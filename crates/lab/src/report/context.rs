@@ -11,6 +11,7 @@ use super::plots::{Series, bars, latencies};
 use super::sweep::sweep;
 use super::timeline::Timelines;
 use crate::record::{Latency, Record};
+use crate::reproduce::{Reproduction, Verdict};
 use crate::statistics::{PAIRS_MIN, Ratio};
 use crate::summary::{Row, Table, bench_name, sweeps, tables};
 use crate::units::{bytes, count, duration_ns, size};
@@ -19,12 +20,13 @@ use crate::workload::{Benchmark, Workload};
 /// The page's colours for engines.
 const COLOURS: usize = 8;
 
-pub(crate) fn page(records: &[Record], failures: &[String], lines: String) -> Value {
+pub(crate) fn page(records: &[Record], failures: &[String], again: Option<&Reproduction>, lines: String) -> Value {
     let tables = tables(records);
     let engines = distinct(records.iter().map(|r| r.engine.clone()));
     let sections: Vec<Value> = sweeps(&tables).iter().map(|tables| section(tables, &engines)).collect();
     context! {
-        title => title(records, &engines),
+        again => again.map(reproduced),
+        title => again.map_or_else(|| title(records, &engines), |again| again.title.to_owned()),
         lead => lead(records),
         findings => Value::from(Serde(findings(&tables))),
         failures => Value::from(Serde(failures)),
@@ -33,6 +35,24 @@ pub(crate) fn page(records: &[Record], failures: &[String], lines: String) -> Va
         engines => options(records),
         records => lines,
     }
+}
+
+/// An experiment done again, in words.
+fn reproduced(again: &Reproduction) -> Value {
+    let rows: Vec<Value> = again
+        .findings
+        .iter()
+        .map(|finding| {
+            context! {
+                published => &finding.published,
+                measured => &finding.measured,
+                ratio => finding.ratio.map(|ratio| format!("{ratio:.2}")),
+                verdict => finding.verdict.name(),
+                class => match finding.verdict { Verdict::Holds => "good", Verdict::Refuted => "bad", _ => "" },
+            }
+        })
+        .collect();
+    context! { then => again.setup_then, now => &again.setup_now, differences => &again.differences, rows => rows }
 }
 
 pub(super) fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {

@@ -5,7 +5,7 @@ mod db;
 mod options;
 mod shift;
 mod trace;
-mod watch;
+pub(super) mod watch;
 mod ycsb;
 
 use biombo_lab::bench::Plan;
@@ -49,7 +49,7 @@ pub(crate) fn bench_worker() -> Done {
 }
 
 /// The engines that can be measured: those of this build, and the null engine that shows what the driver itself costs.
-fn registry() -> biombo::Registry {
+pub(super) fn registry() -> biombo::Registry {
     let mut registry = biombo::registry();
     registry.add(biombo_lab::null::kind());
     registry

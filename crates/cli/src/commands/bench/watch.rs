@@ -16,29 +16,29 @@ use signal_hook::flag;
 use crate::failure::{Done, Failure};
 
 /// A file that is created before the work, so that one which cannot be written is found out then.
-pub(super) struct Output {
+pub(in crate::commands) struct Output {
     file: File,
     path: PathBuf,
 }
 
 impl Output {
-    pub(super) fn create(path: &Path) -> Done<Self> {
+    pub(in crate::commands) fn create(path: &Path) -> Done<Self> {
         let file = File::create(path).map_err(|e| Failure::failed(format!("cannot write {}: {e}", path.display())))?;
         Ok(Self { file, path: path.to_owned() })
     }
 
-    pub(super) fn write(&mut self, text: &str) -> Done {
+    pub(in crate::commands) fn write(&mut self, text: &str) -> Done {
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
         written.map_err(|e| Failure::failed(format!("cannot write {}: {e}", self.path.display())))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::commands) fn path(&self) -> &Path {
         &self.path
     }
 }
 
 /// Watches a bench.
-pub(super) struct Watch {
+pub(in crate::commands) struct Watch {
     progress: Box<dyn Observer>,
     json: Option<Output>,
     broken: Option<Failure>,
@@ -47,7 +47,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// From here on the signals that end a program end the bench in good order; the second one ends the program at once.
-    pub(super) fn new(json: Option<Output>) -> Done<Self> {
+    pub(in crate::commands) fn new(json: Option<Output>) -> Done<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
@@ -58,7 +58,7 @@ impl Watch {
     }
 
     /// The end of it: an error where the lines could not be written.
-    pub(super) fn finish(self) -> Done {
+    pub(in crate::commands) fn finish(self) -> Done {
         self.broken.map_or(Ok(()), Err)
     }
 }

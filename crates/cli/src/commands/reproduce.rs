@@ -1,0 +1,118 @@
+//! `biombo reproduce`: published experiments, done again.
+
+use std::path::PathBuf;
+
+use biombo_lab::bench::Outcome;
+use biombo_lab::process::WorkerCommand;
+use biombo_lab::reproduce::{EXPERIMENTS, leveldb_sizes};
+use clap::Args;
+
+use super::bench::registry;
+use super::bench::watch::{Output, Watch};
+use crate::args::JsonArg;
+use crate::failure::{Done, Failure};
+use crate::out::Out;
+
+/// Do a published experiment again: published beside measured, and which of its conclusions hold on this machine
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A conclusion `holds` where in every series the figures go the published way and the repetitions at its two ends do not overlap.
+
+  leveldb-sizes  fillrandom and readrandom over LevelDB, keys of 16 to 128 bytes and values of 256 B to 16 KiB in fine steps, three
+                 repetitions, 50,000 operations a run: 132 runs, some ten to thirty minutes
+
+Examples:
+  biombo reproduce --list
+  biombo reproduce leveldb-sizes --html sizes.html
+  biombo reproduce leveldb-sizes --scale 0.1 --json      a tenth of the operations: less data, less compaction")]
+pub(crate) struct ReproduceArgs {
+    /// The experiment, by its name in --list
+    #[arg(value_name = "NAME", required_unless_present = "list")]
+    name: Option<String>,
+    /// Print all experiments and what they need
+    #[arg(long, conflicts_with = "name")]
+    list: bool,
+    /// The number of operations, by that of the default
+    #[arg(long, value_name = "F", default_value_t = 1.0)]
+    scale: f64,
+    /// Where the stores are made, and removed again [default: the system's place for temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Write a report with plots, one self-contained HTML page, to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// Run it.
+pub(crate) fn reproduce(args: &ReproduceArgs) -> Done {
+    let Some(name) = args.name.as_deref() else { return list(args) };
+    let known = EXPERIMENTS.iter().find(|experiment| experiment.name == name).ok_or_else(|| {
+        Failure::usage(format!("`{name}` is none of {}", EXPERIMENTS.map(|experiment| experiment.name).join(", ")))
+    })?;
+    if !known.available {
+        return Err(Failure::usage(format!("{name} is not in this version: it needs {}", known.needs)));
+    }
+    if !(args.scale > 0.0 && args.scale <= 1_000.0) {
+        return Err(Failure::usage(format!("--scale {} is not above 0 and up to 1000", args.scale)));
+    }
+    let registry = registry();
+    let plans = leveldb_sizes::plans(args.scale);
+    let plans: Vec<_> =
+        plans.into_iter().map(|plan| biombo_lab::bench::Plan { dir: args.dir.clone(), ..plan }).collect();
+    for plan in &plans {
+        plan.check(&registry).map_err(|e| Failure::failed(e.to_string()))?;
+    }
+    let mut html = args.html.as_deref().map(Output::create).transpose()?;
+    let mut watch = Watch::new(None)?;
+    let mut outcome = Outcome::default();
+    for plan in &plans {
+        if outcome.interrupted > 0 {
+            outcome.interrupted += plan.runs().len();
+            continue;
+        }
+        let part = biombo_lab::bench::run(plan, &registry, &WorkerCommand::this_program()?, &mut watch)?;
+        outcome.records.extend(part.records);
+        outcome.failures.extend(part.failures);
+        outcome.interrupted = part.interrupted;
+    }
+    watch.finish()?;
+    let found = leveldb_sizes::findings(&outcome)?;
+    let mut out = Out::new();
+    if args.json.json {
+        out.json(&found)?;
+    } else {
+        biombo_lab::table::print(&biombo_lab::summary::tables(&outcome.records), &mut out)
+            .and_then(|()| biombo_lab::reproduce::print(&found, &mut out))
+            .map_err(|e| Failure::output(&e))?;
+    }
+    if let Some(html) = &mut html {
+        html.write(&biombo_lab::report::reproduction(&outcome, &found)?)?;
+        if !args.json.json {
+            out.line(format_args!("report: {}", html.path().display()))?;
+        }
+    }
+    out.finish()?;
+    let runs = outcome.records.len() + outcome.failures.len() + outcome.interrupted;
+    if outcome.interrupted > 0 {
+        return Err(Failure::failed(format!("interrupted: {} of {runs} runs were not done", outcome.interrupted)));
+    }
+    match outcome.failures.first() {
+        None => Ok(()),
+        Some((_, error)) => Err(Failure::failed(format!("{} of {runs} runs failed: {error}", outcome.failures.len()))),
+    }
+}
+
+fn list(args: &ReproduceArgs) -> Done {
+    let mut out = Out::new();
+    for experiment in &EXPERIMENTS {
+        if args.json.json {
+            out.json(experiment)?;
+            continue;
+        }
+        let state = if experiment.available { "" } else { " (not in this version)" };
+        out.line(format_args!("{}{state}\n  {}\n  needs {}", experiment.name, experiment.title, experiment.needs))?;
+    }
+    out.finish()
+}

@@ -1,0 +1,89 @@
+//! Conclusions over records whose truth is known.
+
+use super::*;
+use crate::record::tests::record;
+
+/// Three repetitions of the published grid: `of` gives throughput, mean latency, WAF and the time of a compaction.
+fn outcome(of: impl Fn(Benchmark, f64, f64) -> (f64, f64, f64, f64)) -> Outcome {
+    let mut records = Vec::new();
+    for benchmark in [Benchmark::FillRandom, Benchmark::ReadRandom] {
+        for (key, value) in KEYS.into_iter().flat_map(|key| VALUES.map(|value| (key, value))) {
+            for repetition in 1..=3 {
+                let (throughput, latency, waf, compaction) = of(benchmark, f64::from(key), f64::from(value));
+                let noise = 1.0 + 0.01 * f64::from(repetition);
+                let mut record = record("leveldb", "none", repetition, throughput * noise);
+                (record.bench, record.workload) = ("db".into(), benchmark.name().into());
+                (record.key_bytes, record.value_bytes, record.waf) = (key, value, Some(waf * noise));
+                record.latency_ns.retain(|kind, _| kind == "read");
+                record.latency_ns.values_mut().for_each(|l| l.mean = (latency * noise) as u64);
+                record.compaction.latency_ns_p50 = Some((compaction * noise) as u64);
+                records.push(record);
+            }
+        }
+    }
+    Outcome { records, failures: Vec::new(), interrupted: 0 }
+}
+
+fn verdicts(outcome: &Outcome) -> Vec<Verdict> {
+    findings(outcome).unwrap().findings.iter().map(|finding| finding.verdict).collect()
+}
+
+#[test]
+fn a_machine_that_behaves_as_published_confirms_everything_and_one_that_does_not_refutes_it() {
+    // Each fourfold value: 3 times the latency, 4 times the compaction; the last step of reads 120 times.
+    let steps = |value: f64| (value / 256.0).log(4.0);
+    let published = |benchmark, key: f64, value: f64| {
+        let latency = match benchmark {
+            Benchmark::ReadRandom if value > 5_000.0 => 1e7,
+            Benchmark::ReadRandom => 1e4 * value.powf(0.1),
+            _ => 1e4 * 3f64.powf(steps(value)) * key,
+        };
+        (1e6 / value * key, latency, value.sqrt() / key, 1e6 * 4f64.powf(steps(value)) * key)
+    };
+    assert!(verdicts(&outcome(published)).iter().all(|verdict| *verdict == Verdict::Holds));
+    let opposite = |benchmark, key: f64, value: f64| {
+        let (throughput, _, waf, _) = published(benchmark, key, value);
+        (1.0 / throughput, 1e9 / value / key, 1.0 / waf, 1e9 / value / key)
+    };
+    assert!(verdicts(&outcome(opposite)).iter().all(|verdict| *verdict == Verdict::Refuted));
+    // What lies within the spread of the repetitions is no trend.
+    let flat = verdicts(&outcome(|_, _, _| (1_000.0, 1e6, 2.0, 1e6)));
+    assert!(flat[..9].iter().all(|verdict| *verdict == Verdict::Mixed), "{flat:?}");
+}
+
+#[test]
+fn what_was_not_measured_is_said_and_not_judged() {
+    let mut silent = outcome(|_, _, value| (1e6 / value, 1e4, 2.0, 1.0));
+    silent.records.iter_mut().for_each(|record| record.compaction.latency_ns_p50 = None);
+    let found = findings(&silent).unwrap();
+    let about = |what: &str| found.findings.iter().filter(|f| f.published.contains(what)).collect::<Vec<_>>();
+    assert!(about("compaction").iter().all(|f| f.verdict == Verdict::Unknown && f.measured == "no figures"));
+    assert_eq!(about("larger values: throughput")[0].verdict, Verdict::Holds);
+    let nothing = Outcome { records: Vec::new(), failures: Vec::new(), interrupted: 3 };
+    assert!(verdicts(&nothing).iter().all(|verdict| *verdict == Verdict::Unknown));
+}
+
+#[test]
+fn the_page_and_the_table_show_published_beside_measured() {
+    let outcome = outcome(|_, key, value| (1e6 / value * key, 1e4, 2.0, 1e6));
+    let found = findings(&outcome).unwrap();
+    let mut text = Vec::new();
+    super::super::print(&found, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let html = crate::report::reproduction(&outcome, &found).unwrap();
+    for page in [&text, &html] {
+        for expected in ["LevelDB 1.23", "fillrandom, larger values: throughput falls", "holds", "of 4 series", "0.01"]
+        {
+            assert!(page.contains(expected), "`{expected}` is missing in\n{page}");
+        }
+    }
+}
+
+#[test]
+fn the_published_grid_and_finer_steps_are_run_three_times_each() {
+    let plans = plans(1.0);
+    let runs: Vec<_> = plans.iter().flat_map(Plan::runs).collect();
+    assert_eq!(runs.len(), (16 + 3 + 3) * 2 * 3);
+    assert!(runs.iter().all(|run| run.operations == 50_000 && run.engine == "leveldb"));
+    assert_eq!(super::plans(1e-9)[0].operations, 1_000);
+}
