@@ -47,8 +47,18 @@ fn a_machine_that_behaves_as_published_confirms_everything_and_one_that_does_not
     };
     assert!(verdicts(&outcome(opposite)).iter().all(|verdict| *verdict == Verdict::Refuted));
     // What lies within the spread of the repetitions is no trend.
-    let flat = verdicts(&outcome(|_, _, _| (1_000.0, 1e6, 2.0, 1e6)));
-    assert!(flat[..9].iter().all(|verdict| *verdict == Verdict::Mixed), "{flat:?}");
+    let flat = |slope: f64| {
+        let within = move |value: f64| 1.0 + slope * steps(value);
+        verdicts(&outcome(|_, _, value| (1e3 * within(value), 1e6 * within(value), within(value), 1e6 * within(value))))
+    };
+    for slope in [0.0, 0.005, -0.005] {
+        assert!(flat(slope)[..9].iter().all(|verdict| *verdict == Verdict::Mixed), "{slope}: {:?}", flat(slope));
+    }
+    // Nor is what only some series show.
+    let some = |_, key: f64, value: f64| {
+        if key < 20.0 { published(Benchmark::FillRandom, key, value) } else { (1e3, 1e6, 2.0, 1e6) }
+    };
+    assert!(verdicts(&outcome(some))[..4].iter().all(|verdict| *verdict == Verdict::Mixed));
 }
 
 #[test]
