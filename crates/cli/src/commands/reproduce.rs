@@ -19,7 +19,7 @@ use crate::out::Out;
 A conclusion `holds` where in every series the figures go the published way and the repetitions at its two ends do not overlap.
 
   leveldb-sizes  fillrandom and readrandom over LevelDB, keys of 16 to 128 bytes and values of 256 B to 16 KiB in fine steps, three
-                 repetitions, 50,000 operations a run: 132 runs, some ten to thirty minutes
+                 repetitions, 50,000 operations a run: 132 runs
 
 Examples:
   biombo reproduce --list
