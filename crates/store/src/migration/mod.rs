@@ -22,6 +22,13 @@
 //! Copies and garbage are written past the lanes and past what waits for an engine ([`apply_aside`](crate::lane::Instance::apply_aside)): they are about
 //! keys that the partition does not own, so no write of its lane is about them. One is: a range that is deleted in all
 //! partitions may delete copies early. The forwarded deletion would have done so later.
+//!
+//! What a move costs others. Finding the keys of one slot is a pass over its partition, and cleaning them another: units are best moved many at
+//! a time. A combined group of writers of which one meets units that change hands comes again as a whole. Over LMDB each chunk's cursor first
+//! brings in what waits for the engine. Over `log`, copies at `Os` between users' `Sync` writes may end a segment each time. The syncs of
+//! a move are the engines' own, and writers to the same engine feel them: with 20,000 operations a second, open loop, on two
+//! processors, while 64 slots of 2 MB moved at a time, p99.9 was 4 to 9 ms over `log` (0.03 to 0.1 ms at rest) and 8 to 9 ms over LMDB (5 to 8 ms at
+//! rest); writes of the units themselves were held back for 0.3 to 4 ms.
 
 mod clean;
 #[cfg(test)]
