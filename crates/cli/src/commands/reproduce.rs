@@ -7,7 +7,7 @@ use biombo_lab::process::WorkerCommand;
 use biombo_lab::reproduce::{EXPERIMENTS, leveldb_sizes};
 use clap::Args;
 
-use super::bench::registry;
+use super::bench::{ended, registry};
 use super::bench::watch::{Output, Watch};
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
@@ -94,14 +94,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Done {
         }
     }
     out.finish()?;
-    let runs = outcome.records.len() + outcome.failures.len() + outcome.interrupted;
-    if outcome.interrupted > 0 {
-        return Err(Failure::failed(format!("interrupted: {} of {runs} runs were not done", outcome.interrupted)));
-    }
-    match outcome.failures.first() {
-        None => Ok(()),
-        Some((_, error)) => Err(Failure::failed(format!("{} of {runs} runs failed: {error}", outcome.failures.len()))),
-    }
+    ended(&outcome)
 }
 
 fn list(args: &ReproduceArgs) -> Done {

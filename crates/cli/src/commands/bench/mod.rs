@@ -8,7 +8,7 @@ mod trace;
 pub(super) mod watch;
 mod ycsb;
 
-use biombo_lab::bench::Plan;
+use biombo_lab::bench::{Outcome, Plan};
 use biombo_lab::process::{WorkerCommand, worker};
 use clap::Subcommand;
 
@@ -75,6 +75,11 @@ fn measure(outputs: Outputs, plan: Plan) -> Done {
         }
     }
     out.finish()?;
+    ended(&outcome)
+}
+
+/// How a bench ended: an error with the first cause where a run failed or was not done. Everything is printed and written by then.
+pub(super) fn ended(outcome: &Outcome) -> Done {
     let runs = outcome.records.len() + outcome.failures.len() + outcome.interrupted;
     if outcome.interrupted > 0 {
         return Err(Failure::failed(format!("interrupted: {} of {runs} runs were not done", outcome.interrupted)));
