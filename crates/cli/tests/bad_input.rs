@@ -534,6 +534,7 @@ fn a_comparison_says_what_it_cannot_compare() {
         ("without a name", "reproduce", "NAME"),
         ("of an unknown experiment", "reproduce nosuch", "leveldb-sizes"),
         ("of one that is not there yet", "reproduce dgap-numa", "not in this version"),
+        ("of an engine that it has not", "reproduce logstore --engine nosuch", "nosuch"),
         ("--scale 0", "reproduce leveldb-sizes --scale 0", "--scale"),
         ("--scale nan", "reproduce leveldb-sizes --scale nan", "--scale"),
     ] {

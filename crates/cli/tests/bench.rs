@@ -347,3 +347,30 @@ fn the_experiments_are_listed_and_one_is_done_with_published_beside_measured() {
     assert!(page.contains("Published and measured") && page.contains("fillrandom"));
     assert_eq!(stores(&dir.path().join("runs")), 0, "a store is left behind");
 }
+
+#[test]
+fn a_sweep_over_threads_is_done_again_with_a_curve_of_each_engine() {
+    let dir = tempdir().expect("a directory");
+    if !(has_engine("log") && has_engine("lmdb")) {
+        return;
+    }
+    let done = run(
+        "reproduce logstore --scale 0.001 --engine log,lmdb --dir DIR/runs --html DIR/again.html --json",
+        dir.path(),
+    );
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let found = done.json();
+    let curves = found["curves"].as_array().expect("curves");
+    assert_eq!(curves.len(), 3, "two engines and what was published");
+    for engine in ["log", "lmdb"] {
+        let curve =
+            curves.iter().find(|curve| curve["label"] == engine).unwrap_or_else(|| panic!("{engine} has no curve"));
+        let points = curve["points"].as_array().expect("points");
+        let threads: Vec<u64> = points.iter().filter_map(|point| point["threads"].as_u64()).collect();
+        assert_eq!(threads, [1, 2, 4, 8, 16, 32, 64, 128], "{engine}");
+        assert!(points.iter().all(|point| point["ops_per_s"].as_f64() > Some(0.0)), "{engine}");
+    }
+    let page = fs::read_to_string(dir.path().join("again.html")).expect("the report");
+    assert!(page.contains("Latency against throughput") && page.contains("LogBase, 3 replicas"));
+    assert_eq!(stores(&dir.path().join("runs")), 0, "a store is left behind");
+}

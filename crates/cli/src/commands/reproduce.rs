@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use biombo_lab::bench::Outcome;
+use biombo_lab::bench::{Outcome, Plan};
 use biombo_lab::process::WorkerCommand;
-use biombo_lab::reproduce::{EXPERIMENTS, leveldb_sizes};
+use biombo_lab::reproduce::EXPERIMENTS;
 use clap::Args;
 
-use super::bench::{ended, registry};
 use super::bench::watch::{Output, Watch};
+use super::bench::{ended, registry};
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
 use crate::out::Out;
@@ -20,10 +20,13 @@ A conclusion `holds` where in every series the figures go the published way and 
 
   leveldb-sizes  fillrandom and readrandom over LevelDB, keys of 16 to 128 bytes and values of 256 B to 16 KiB in fine steps, three
                  repetitions, 50,000 operations a run: 132 runs
+  logstore       inserts of 1 KB by 1 to 128 threads, throughput and latency of every engine of this build that keeps data, three
+                 repetitions, 100,000 operations a run: 24 runs an engine
 
 Examples:
   biombo reproduce --list
   biombo reproduce leveldb-sizes --html sizes.html
+  biombo reproduce logstore --engine log,rocksdb
   biombo reproduce leveldb-sizes --scale 0.1 --json      a tenth of the operations: less data, less compaction")]
 pub(crate) struct ReproduceArgs {
     /// The experiment, by its name in --list
@@ -35,6 +38,9 @@ pub(crate) struct ReproduceArgs {
     /// The number of operations, by that of the default
     #[arg(long, value_name = "F", default_value_t = 1.0)]
     scale: f64,
+    /// Only these engines, of those that the experiment measures
+    #[arg(long, value_name = "E,..", value_delimiter = ',')]
+    engine: Vec<String>,
     /// Where the stores are made, and removed again [default: the system's place for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -51,16 +57,22 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Done {
     let known = EXPERIMENTS.iter().find(|experiment| experiment.name == name).ok_or_else(|| {
         Failure::usage(format!("`{name}` is none of {}", EXPERIMENTS.map(|experiment| experiment.name).join(", ")))
     })?;
-    if !known.available {
+    let Some(work) = known.work else {
         return Err(Failure::usage(format!("{name} is not in this version: it needs {}", known.needs)));
-    }
+    };
     if !(args.scale > 0.0 && args.scale <= 1_000.0) {
         return Err(Failure::usage(format!("--scale {} is not above 0 and up to 1000", args.scale)));
     }
     let registry = registry();
-    let plans = leveldb_sizes::plans(args.scale);
-    let plans: Vec<_> =
-        plans.into_iter().map(|plan| biombo_lab::bench::Plan { dir: args.dir.clone(), ..plan }).collect();
+    let plans = (work.plans)(&registry, args.scale).map_err(|e| Failure::failed(e.to_string()))?;
+    let plans = plans
+        .into_iter()
+        .map(|plan| Plan { engines: chosen(&plan.engines, &args.engine), dir: args.dir.clone(), ..plan })
+        .filter(|plan| !plan.engines.is_empty())
+        .collect::<Vec<_>>();
+    if let Some(stray) = args.engine.iter().find(|engine| !plans.iter().any(|plan| plan.engines.contains(engine))) {
+        return Err(Failure::usage(format!("{name} does not measure an engine `{stray}` with this build")));
+    }
     for plan in &plans {
         plan.check(&registry).map_err(|e| Failure::failed(e.to_string()))?;
     }
@@ -78,7 +90,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Done {
         outcome.interrupted = part.interrupted;
     }
     watch.finish()?;
-    let found = leveldb_sizes::findings(&outcome)?;
+    let found = (work.findings)(&outcome)?;
     let mut out = Out::new();
     if args.json.json {
         out.json(&found)?;
@@ -97,6 +109,11 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Done {
     ended(&outcome)
 }
 
+/// Those of `all` that are wanted; all where nothing is said.
+fn chosen(all: &[String], wanted: &[String]) -> Vec<String> {
+    all.iter().filter(|engine| wanted.is_empty() || wanted.contains(engine)).cloned().collect()
+}
+
 fn list(args: &ReproduceArgs) -> Done {
     let mut out = Out::new();
     for experiment in &EXPERIMENTS {
@@ -104,7 +121,7 @@ fn list(args: &ReproduceArgs) -> Done {
             out.json(experiment)?;
             continue;
         }
-        let state = if experiment.available { "" } else { " (not in this version)" };
+        let state = if experiment.work.is_some() { "" } else { " (not in this version)" };
         out.line(format_args!("{}{state}\n  {}\n  needs {}", experiment.name, experiment.title, experiment.needs))?;
     }
     out.finish()

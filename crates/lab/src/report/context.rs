@@ -4,6 +4,7 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;
 
+use super::again::reproduced;
 use super::date;
 use super::findings::{class, findings};
 use super::methods::methods;
@@ -11,21 +12,21 @@ use super::plots::{Series, bars, latencies};
 use super::sweep::sweep;
 use super::timeline::Timelines;
 use crate::record::{Latency, Record};
-use crate::reproduce::{Reproduction, Verdict};
+use crate::reproduce::Reproduction;
 use crate::statistics::{PAIRS_MIN, Ratio};
 use crate::summary::{Row, Table, bench_name, sweeps, tables};
 use crate::units::{bytes, count, duration_ns, size};
 use crate::workload::{Benchmark, Workload};
 
 /// The page's colours for engines.
-const COLOURS: usize = 8;
+pub(super) const COLOURS: usize = 8;
 
 pub(crate) fn page(records: &[Record], failures: &[String], again: Option<&Reproduction>, lines: String) -> Value {
     let tables = tables(records);
     let engines = distinct(records.iter().map(|r| r.engine.clone()));
     let sections: Vec<Value> = sweeps(&tables).iter().map(|tables| section(tables, &engines)).collect();
     context! {
-        again => again.map(reproduced),
+        again => again.map(|again| reproduced(again, &engines)),
         title => again.map_or_else(|| title(records, &engines), |again| again.title.to_owned()),
         lead => lead(records),
         findings => Value::from(Serde(findings(&tables))),
@@ -35,24 +36,6 @@ pub(crate) fn page(records: &[Record], failures: &[String], again: Option<&Repro
         engines => options(records),
         records => lines,
     }
-}
-
-/// An experiment done again, in words.
-fn reproduced(again: &Reproduction) -> Value {
-    let rows: Vec<Value> = again
-        .findings
-        .iter()
-        .map(|finding| {
-            context! {
-                published => &finding.published,
-                measured => &finding.measured,
-                ratio => finding.ratio.map(|ratio| format!("{ratio:.2}")),
-                verdict => finding.verdict.name(),
-                class => match finding.verdict { Verdict::Holds => "good", Verdict::Refuted => "bad", _ => "" },
-            }
-        })
-        .collect();
-    context! { then => again.setup_then, now => &again.setup_now, differences => &again.differences, rows => rows }
 }
 
 pub(super) fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {

@@ -1,8 +1,10 @@
 //! The report: one HTML file that needs nothing else, with the figures, their plots, how they came about and the records
 //! themselves. It fits a laptop and a phone, light and dark, and asks no network for anything.
 
+mod again;
 mod axis;
 mod context;
+mod curve;
 mod date;
 mod findings;
 mod methods;

@@ -5,6 +5,7 @@
 //! both axes, and the same number of operations at every size, as with db_bench's `--num`.
 
 use biombo_base::Result;
+use biombo_engine::Registry;
 
 use super::{Finding, Reproduction, Trend, Verdict, describe, judge};
 use crate::bench::{Outcome, Plan};
@@ -28,7 +29,7 @@ const OPERATIONS: f64 = 50_000.0;
 
 /// The runs: the published grid, then finer values at the shortest key and finer keys at the second value. `scale` multiplies the
 /// number of operations.
-pub fn plans(scale: f64) -> Vec<Plan> {
+pub fn plans(_registry: &Registry, scale: f64) -> Result<Vec<Plan>> {
     let operations = ((OPERATIONS * scale) as u64).max(1_000);
     let base = Plan {
         engines: vec!["leveldb".to_owned()],
@@ -43,7 +44,7 @@ pub fn plans(scale: f64) -> Vec<Plan> {
     };
     let of =
         |keys: &[u32], values: &[u32]| Plan { key_bytes: keys.to_vec(), value_bytes: values.to_vec(), ..base.clone() };
-    vec![of(&KEYS, &VALUES), of(&KEYS[..1], &FINER_VALUES), of(&FINER_KEYS, &VALUES[1..2])]
+    Ok(vec![of(&KEYS, &VALUES), of(&KEYS[..1], &FINER_VALUES), of(&FINER_KEYS, &VALUES[1..2])])
 }
 
 /// A figure of a run.
@@ -151,6 +152,8 @@ pub fn findings(outcome: &Outcome) -> Result<Reproduction> {
             host.unwrap_or_else(|| "no run was done".to_owned())
         ),
         differences: differences(&fill),
+        figures: Vec::new(),
+        curves: Vec::new(),
         findings,
     })
 }

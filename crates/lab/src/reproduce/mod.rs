@@ -1,19 +1,26 @@
 //! Published experiments, done again: published beside measured, and which conclusions hold here.
 //!
-//! [`EXPERIMENTS`] names all that are meant to be done, with what they need; [`LeveldbSizes`](leveldb_sizes) is done so far. Published
+//! [`EXPERIMENTS`] names all that are meant to be done, with what they need; one that is done has its [`Work`]. Published
 //! figures and conclusions stand in the experiment's file, with their source. A conclusion is judged by the medians and
 //! extremes of the repetitions: [`Verdict`] says how.
 
+mod figures;
+mod judge;
 pub mod leveldb_sizes;
+pub mod logstore;
 mod print;
 
+use biombo_base::Result;
+use biombo_engine::Registry;
 use serde::Serialize;
 
+pub use self::figures::{Curve, Figure, Point, Unit};
+pub(crate) use self::judge::{Trend, describe, judge};
 pub use self::print::print;
-use crate::units::count;
+use crate::bench::{Outcome, Plan};
 
 /// An experiment that somebody published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct Experiment {
     /// Its name on the command line.
     pub name: &'static str,
@@ -21,8 +28,23 @@ pub struct Experiment {
     pub title: &'static str,
     /// What doing it again takes.
     pub needs: &'static str,
-    /// Whether this version does it.
-    pub available: bool,
+    /// How it is done; `None`: not by this version.
+    #[serde(rename = "available", serialize_with = "whether")]
+    pub work: Option<Work>,
+}
+
+/// How an experiment is done again.
+#[derive(Debug, Clone, Copy)]
+pub struct Work {
+    /// The runs, with the engines that a registry has and at a scale of the experiment's usual size.
+    pub plans: fn(&Registry, f64) -> Result<Vec<Plan>>,
+    /// What came out, beside what was published.
+    pub findings: fn(&Outcome) -> Result<Reproduction>,
+}
+
+/// Scripts are told whether, not how.
+fn whether<S: serde::Serializer>(work: &Option<Work>, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_bool(work.is_some())
 }
 
 /// All of them.
@@ -31,31 +53,31 @@ pub const EXPERIMENTS: [Experiment; 5] = [
         name: "repart-kv",
         title: "Experimental evaluation report: Repart-KV (2026)",
         needs: "the engines lmdb and tkrzw-tree, and partitions that move by themselves",
-        available: false,
+        work: None,
     },
     Experiment {
         name: "btree-vs-lsm",
         title: "B-trees against LSM-trees on NVMe SSDs (2026)",
         needs: "the engine rocksdb, a PostgreSQL server, and the lab's own B-tree and LSM-tree",
-        available: false,
+        work: None,
     },
     Experiment {
         name: "dgap-numa",
         title: "Optimising graph structures in persistent memory for NUMA architectures (2025)",
         needs: "the graph layouts, and the graphs orkut and livejournal or others like them",
-        available: false,
+        work: None,
     },
     Experiment {
         name: "leveldb-sizes",
         title: leveldb_sizes::TITLE,
         needs: "the engine leveldb, and 3 GB on a disk for each unit of --scale",
-        available: true,
+        work: Some(Work { plans: leveldb_sizes::plans, findings: leveldb_sizes::findings }),
     },
     Experiment {
         name: "logstore",
-        title: "Building a new high-performance, highly available key-value database system (2021)",
-        needs: "a sweep over up to 128 threads of every engine",
-        available: false,
+        title: logstore::TITLE,
+        needs: "every engine of this build that keeps data, and 1 GB on a disk for each unit of --scale",
+        work: Some(Work { plans: logstore::plans, findings: logstore::findings }),
     },
 ];
 
@@ -115,63 +137,10 @@ pub struct Reproduction {
     pub setup_now: String,
     /// What differs, and what that changes.
     pub differences: Vec<String>,
+    /// Figures that were published, each beside its like that was measured.
+    pub figures: Vec<Figure>,
+    /// What is drawn as a curve.
+    pub curves: Vec<Curve>,
     /// The conclusions.
     pub findings: Vec<Finding>,
-}
-
-/// How a figure goes from the small end of a series to the large one, both with their extremes `(median, min, max)`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Trend {
-    small: (f64, f64, f64),
-    large: (f64, f64, f64),
-}
-
-impl Trend {
-    /// The large end by the small one.
-    pub(crate) fn ratio(&self) -> f64 {
-        self.large.0 / self.small.0
-    }
-
-    fn rises(&self) -> bool {
-        self.large.1 > self.small.2
-    }
-
-    fn falls(&self) -> bool {
-        self.large.2 < self.small.1
-    }
-}
-
-/// What is to be said of a figure that was published to rise, or to fall.
-pub(crate) fn judge(trends: &[Trend], published_rises: bool) -> Verdict {
-    let all = |way: fn(&Trend) -> bool| !trends.is_empty() && trends.iter().all(way);
-    match (trends.is_empty(), all(Trend::rises), all(Trend::falls)) {
-        (true, ..) => Verdict::Unknown,
-        (_, true, _) => {
-            if published_rises {
-                Verdict::Holds
-            } else {
-                Verdict::Refuted
-            }
-        }
-        (_, _, true) => {
-            if published_rises {
-                Verdict::Refuted
-            } else {
-                Verdict::Holds
-            }
-        }
-        _ => Verdict::Mixed,
-    }
-}
-
-/// `3 of 4 series rise, 0 fall; the large end has 0.32 to 0.41 times the small one`.
-pub(crate) fn describe(trends: &[Trend]) -> String {
-    if trends.is_empty() {
-        return "no figures".to_owned();
-    }
-    let (rise, fall) = (trends.iter().filter(|t| t.rises()).count(), trends.iter().filter(|t| t.falls()).count());
-    let ratios = || trends.iter().map(Trend::ratio);
-    let (low, high) = (ratios().fold(f64::INFINITY, f64::min), ratios().fold(0.0, f64::max));
-    let (all, low, high) = (trends.len(), count(low), count(high));
-    format!("of {all} series {rise} rise and {fall} fall; the large end has {low} to {high} times the small one")
 }

@@ -1,0 +1,135 @@
+//! Published figures beside measured ones, and curves.
+
+use serde::Serialize;
+
+use crate::statistics::Spread;
+use crate::units::{count, duration_ns};
+
+/// What a figure counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Operations per second.
+    PerSecond,
+    /// Nanoseconds.
+    Ns,
+}
+
+impl Unit {
+    /// For people.
+    pub fn text(self, figure: f64) -> String {
+        match self {
+            Self::PerSecond => format!("{}/s", count(figure)),
+            Self::Ns => duration_ns(figure),
+        }
+    }
+}
+
+/// A figure that was published, or could have been, beside the one that was measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// Under which load: a workload, a number of threads.
+    pub load: String,
+    /// Of what: `throughput`, or a kind of operation.
+    pub of: String,
+    /// What it counts.
+    pub unit: Unit,
+    /// Whose figure was published.
+    pub published_system: Option<String>,
+    /// The published figure.
+    pub published: Option<f64>,
+    /// What was measured here in its place: an engine.
+    pub engine: Option<String>,
+    /// The median of the repetitions.
+    pub measured: Option<f64>,
+    /// The smallest and the largest of them.
+    pub extremes: Option<(f64, f64)>,
+    /// Measured by published.
+    pub ratio: Option<f64>,
+    /// Percentiles of the same operations, medians of the repetitions.
+    pub p95_ns: Option<f64>,
+    /// As above.
+    pub p99_ns: Option<f64>,
+}
+
+impl Figure {
+    /// Of `load`, neither published nor measured yet.
+    pub fn new(load: impl Into<String>, of: impl Into<String>, unit: Unit) -> Self {
+        Self {
+            load: load.into(),
+            of: of.into(),
+            unit,
+            published_system: None,
+            published: None,
+            engine: None,
+            measured: None,
+            extremes: None,
+            ratio: None,
+            p95_ns: None,
+            p99_ns: None,
+        }
+    }
+
+    /// With what was published of `system`.
+    pub fn published(self, system: &str, figure: Option<f64>) -> Self {
+        let published = Self { published_system: Some(system.to_owned()), published: figure, ..self };
+        Self { ratio: published.quotient(), ..published }
+    }
+
+    /// With what `engine` gave here.
+    pub fn measured(self, engine: &str, spread: Option<Spread>) -> Self {
+        let measured = Self {
+            engine: Some(engine.to_owned()),
+            measured: spread.map(|s| s.median),
+            extremes: spread.map(|s| (s.min, s.max)),
+            ..self
+        };
+        Self { ratio: measured.quotient(), ..measured }
+    }
+
+    fn quotient(&self) -> Option<f64> {
+        Some(self.measured? / self.published?).filter(|ratio| ratio.is_finite())
+    }
+
+    /// The cells of its line: load, of what, published of whom, published, engine, measured, ratio, p95, p99.
+    pub fn cells(&self) -> [String; 9] {
+        let figure = |figure: Option<f64>| figure.map_or("-".to_owned(), |figure| self.unit.text(figure));
+        let percentile = |ns: Option<f64>| ns.map_or(String::new(), duration_ns);
+        let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
+        [
+            self.load.clone(),
+            self.of.replace('_', "-"),
+            name(&self.published_system),
+            figure(self.published),
+            name(&self.engine),
+            figure(self.measured),
+            self.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            percentile(self.p95_ns),
+            percentile(self.p99_ns),
+        ]
+    }
+}
+
+/// What throughput costs in latency as more clients ask.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Curve {
+    /// Whose.
+    pub label: String,
+    /// Whether it was published, and not measured here.
+    pub published: bool,
+    /// By the number of threads.
+    pub points: Vec<Point>,
+}
+
+/// One number of threads.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Point {
+    /// Client threads.
+    pub threads: u32,
+    /// Operations per second of all of them, the median of the repetitions.
+    pub ops_per_s: f64,
+    /// The mean latency of an operation, the median of the repetitions.
+    pub latency_ns: f64,
+    /// Its 99th percentile, where it is known.
+    pub latency_ns_p99: Option<f64>,
+}
