@@ -105,8 +105,11 @@ fn traced(kind: &EngineKind, mode: Mode) -> Option<Verdicts> {
 }
 
 fn persistent() -> Vec<EngineKind> {
-    let kinds: Vec<EngineKind> =
-        biombo::registry().iter().filter(|kind| (kind.capabilities)().persistent).cloned().collect();
+    let kinds: Vec<EngineKind> = biombo::registry()
+        .iter()
+        .filter(|kind| (kind.capabilities)().persistent && kind.is_installed())
+        .cloned()
+        .collect();
     assert!(!kinds.is_empty(), "this build has no persistent engine");
     kinds
 }

@@ -131,7 +131,8 @@ fn sync_on_the_other_engines_loses_no_acknowledged_line() {
 
 #[test]
 fn os_survives_the_process_where_the_engine_says_so() {
-    for kind in biombo::registry().iter() {
+    // Not PostgreSQL, of which this would start eight servers: the tests of its adapter kill a writer over one.
+    for kind in biombo::registry().iter().filter(|kind| kind.name != "postgres") {
         let can = (kind.capabilities)();
         if can.persistent && can.survives_kill.is_some_and(|level| level <= Durability::Os) {
             kill_loaders(kind.name, "os", "", (rounds() / 4).max(1));

@@ -44,6 +44,9 @@ impl OpenOptions {
     }
 }
 
+/// What [`EngineKind::version`] says of an engine whose programs this machine lacks.
+pub const NOT_INSTALLED: &str = "not installed";
+
 /// Opens an instance.
 pub type Open = Arc<dyn Fn(&OpenOptions) -> Result<Arc<dyn Engine>> + Send + Sync>;
 
@@ -60,7 +63,7 @@ pub struct EngineKind {
     pub name: &'static str,
     /// One line for people: what it is and what it is good for.
     pub summary: &'static str,
-    /// The version of the library behind it.
+    /// The version of the library or program behind it; [`NOT_INSTALLED`] where this machine lacks it.
     pub version: fn() -> String,
     /// What an instance will declare, known without opening one.
     pub capabilities: fn() -> Capabilities,
@@ -74,6 +77,11 @@ pub struct EngineKind {
 }
 
 impl EngineKind {
+    /// Whether this machine has what it takes: an engine that is a library always, one that is a program where it is installed.
+    pub fn is_installed(&self) -> bool {
+        (self.version)() != NOT_INSTALLED
+    }
+
     /// `Unsupported`, saying what to do, where this engine cannot read its files as is asked.
     pub fn check_io(&self, io: Option<IoMode>) -> Result<()> {
         match io {

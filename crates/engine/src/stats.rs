@@ -23,6 +23,9 @@ pub struct Stats {
     pub segments: Option<Segments>,
     /// The index of an engine that keeps one of all keys in memory.
     pub index: Option<IndexFigures>,
+    /// Whether the data is kept by a server that this process did not start: what the kernel counts for this process and its directory then
+    /// says nothing of the engine.
+    pub elsewhere: bool,
     /// Every option that the instance was opened with, name and value, for the report.
     pub options: Vec<(String, String)>,
 }

@@ -59,13 +59,13 @@ pub struct Record {
     pub latency_ns: BTreeMap<String, Latency>,
     /// Operations that failed or gave a wrong answer.
     pub errors: u64,
-    /// The most memory that the run's process had resident; pages of mapped files count.
+    /// The most memory that the run's process had resident; pages of mapped files count, and the memory of processes that it started.
     pub rss_bytes_max: u64,
     /// Bytes allocated to the store's files at the end.
     pub disk_bytes: u64,
     /// Bytes of keys and values put, load phase included.
     pub logical_write_bytes: u64,
-    /// Bytes written to storage on behalf of the process, load phase and closing included.
+    /// Bytes written to storage on behalf of the process and those that it started, opening, load phase and closing included.
     pub physical_write_bytes: u64,
     /// `physical_write_bytes` by `logical_write_bytes`.
     pub waf: Option<f64>,
@@ -102,6 +102,9 @@ pub struct Record {
     /// The limit on the memory of the process, page cache included; `null`: none.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
+    /// Processor seconds of the run's process and those that it started, from its start to its end; `null`: not known.
+    #[serde(default)]
+    pub cpu_seconds: Option<f64>,
     /// What the device gave after the run: random reads of 4 KiB a second past every cache, over the files of the store, by as many
     /// threads. Measured where `io` or `memory_bytes` is given.
     #[serde(default)]

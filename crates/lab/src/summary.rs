@@ -80,6 +80,8 @@ pub struct Row {
     pub disk_bytes: f64,
     /// Resident memory (median).
     pub rss_bytes: f64,
+    /// Processor seconds of a whole run (median).
+    pub cpu_seconds: Option<f64>,
     /// Random reads of 4 KiB a second that the device gave by as many threads (median).
     pub device_reads_per_s: Option<f64>,
     /// Throughput by what the device gave after each run.
@@ -262,6 +264,7 @@ fn row(name: String, records: Vec<Record>) -> Option<Row> {
         },
         disk_bytes: median(&|r| r.disk_bytes as f64),
         rss_bytes: median(&|r| r.rss_bytes_max as f64),
+        cpu_seconds: known(&|r| r.cpu_seconds),
         device_reads_per_s: known(&|r| r.device_random_reads_per_s),
         by_device: ratio(
             &records.iter().filter_map(|r| Some((r.ops_per_s, r.device_random_reads_per_s?))).collect::<Vec<_>>(),

@@ -26,9 +26,12 @@ mod log_tail;
     feature = "tkrzw-tree",
     feature = "tkrzw-tree-zlib",
     feature = "tkrzw-hash",
-    feature = "wiredtiger"
+    feature = "wiredtiger",
+    feature = "postgres"
 ))]
 mod poison;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
 #[cfg(any(feature = "rocksdb", feature = "leveldb"))]
@@ -57,4 +60,6 @@ pub fn register(registry: &mut Registry) {
     registry.add(tkrzw::kind(tkrzw::Flavor::Hash));
     #[cfg(feature = "wiredtiger")]
     registry.add(wiredtiger::kind());
+    #[cfg(feature = "postgres")]
+    registry.add(postgres::kind());
 }

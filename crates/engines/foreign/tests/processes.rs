@@ -16,7 +16,7 @@ const KEYS: [&str; 3] = ["left", "middle", "right"];
 fn persistent() -> Vec<EngineKind> {
     let mut registry = Registry::new();
     biombo_foreign::register(&mut registry);
-    registry.iter().filter(|kind| (kind.capabilities)().persistent).cloned().collect()
+    registry.iter().filter(|kind| (kind.capabilities)().persistent && kind.is_installed()).cloned().collect()
 }
 
 fn entry(n: u64) -> (String, Vec<u8>) {

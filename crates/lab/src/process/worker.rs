@@ -68,6 +68,7 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
             }
         })?;
     }
+    let mut beside_bytes = process::rss_bytes_below();
     output.phase("settle", None, None)?;
     disk::settle(&spec.dir)?;
 
@@ -93,6 +94,8 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
         if progress.stopped() { Err(Error::invalid("the run was given up")) } else { Ok(ran) }
     })?;
 
+    beside_bytes = beside_bytes.max(process::rss_bytes_below());
+
     output.phase("close", None, None)?;
     target.flush()?;
     let stats = target.stats()?;
@@ -100,11 +103,19 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     disk::settle(&spec.dir)?;
     let written = Written {
         engine: stats.written_bytes,
-        process: difference(process::written_bytes(), process_before),
+        // What a server of somebody else's writes, the kernel counts for that one.
+        process: difference(process::written_bytes(), process_before).filter(|_| !stats.elsewhere),
         device: difference(device.as_ref().and_then(Device::written_bytes), device_before),
     };
-    let disk_bytes = disk::allocated_bytes(&spec.dir)?;
+    let disk_bytes = match stats.physical_bytes {
+        Some(bytes) if stats.elsewhere => bytes,
+        _ => disk::allocated_bytes(&spec.dir)?,
+    };
+    let elsewhere = stats.elsewhere;
     let mut record = record(spec, (kind.version)(), &loaded, ran, stats, written, disk_bytes);
+    // A server of the engine's own has ended by now: it counts with what it had after the load and after the run.
+    record.rss_bytes_max += beside_bytes;
+    record.cpu_seconds = process::cpu_seconds().filter(|_| !elsewhere);
     drop(limit);
     if spec.io.is_some() || spec.memory_bytes.is_some() {
         output.phase("device", None, None)?;
@@ -188,6 +199,7 @@ fn record(
         traces: spec.traces.clone(),
         io: spec.io.clone(),
         memory_bytes: spec.memory_bytes,
+        cpu_seconds: None,
         device_random_reads_per_s: None,
         first_error: ran.first_error,
         timeline: ran.timeline,

@@ -17,7 +17,7 @@ const DOCUMENTED: &str = r#"{"bench":"ycsb","workload":"a","engine":"log","parti
  "host":{"cpu":"","cores":2,"kernel":""},"version":""}"#;
 
 /// What this version adds at the top.
-const ADDED: [&str; 13] = [
+const ADDED: [&str; 14] = [
     "distribution",
     "compression_ratio",
     "rate",
@@ -27,6 +27,7 @@ const ADDED: [&str; 13] = [
     "first_error",
     "io",
     "memory_bytes",
+    "cpu_seconds",
     "device_random_reads_per_s",
     "timeline",
     "engine_version",
@@ -77,6 +78,7 @@ pub(crate) fn record(engine: &str, partitioning: &str, repetition: u32, ops_per_
         traces: Vec::new(),
         io: None,
         memory_bytes: None,
+        cpu_seconds: Some(1.5),
         device_random_reads_per_s: None,
         first_error: None,
         timeline: Timeline {

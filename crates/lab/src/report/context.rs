@@ -261,6 +261,7 @@ fn lines(row: &Row) -> Vec<Line> {
 struct Cost {
     label: String,
     waf: [String; 3],
+    cpu: String,
     compactions: String,
     time: String,
     median: String,
@@ -274,6 +275,7 @@ fn cost(row: &Row) -> Cost {
     Cost {
         label: row.label.clone(),
         waf: [waf(row.waf_by.process), waf(row.waf_by.engine), waf(row.waf_by.device)],
+        cpu: known(row.cpu_seconds.map(|seconds| duration_ns(seconds * 1e9))),
         compactions: known(compaction.count.map(|n| count(n as f64))),
         time: known(compaction.seconds.map(|seconds| duration_ns(seconds * 1e9))),
         median: known(compaction.latency_ns_p50.map(|ns| duration_ns(ns as f64))),

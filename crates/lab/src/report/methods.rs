@@ -73,7 +73,16 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
              those of the block device, which count what anybody wrote to it meanwhile. Compactions are those, or the \
              cleanings or checkpoints, that the engine tells of since it was opened; what it still owes at the end is not \
              waited for. Memory is the most that the process \
-             had resident; pages of mapped files count, those of the kernel's cache do not.",
+             had resident; pages of mapped files count, those of the kernel's cache do not. Processor time is the process's from its start \
+             to its end, load phase included.",
+        ),
+        (
+            any(&|r| r.engine == "postgres"),
+            "The engine postgres is a PostgreSQL server: unless an existing one is named, each run makes one for itself, on a socket in a \
+             private directory, and removes it. Bytes written are those of the client and of all processes of the server, the making of \
+             the empty cluster (some 40 MB) included; memory is the client's with the server's after the load and after the run, shared \
+             pages counted once. Each operation is a prepared statement over a connection of its thread. A scan reads one state of the \
+             table, so it begins and ends a transaction.",
         ),
         (
             any(&|r| r.engine == crate::null::NAME),

@@ -1,7 +1,13 @@
 //! What is to be said of figures that were published to go one way.
 
 use super::Verdict;
+use crate::statistics::Spread;
 use crate::units::count;
+
+/// `large` by `small` with the extremes that their repetitions allow.
+pub(crate) fn quotient(large: Spread, small: Spread) -> Spread {
+    Spread { median: large.median / small.median, min: large.min / small.max, max: large.max / small.min }
+}
 
 /// How a figure goes from the small end of a series to the large one, both with their extremes `(median, min, max)`.
 #[derive(Debug, Clone, Copy, PartialEq)]

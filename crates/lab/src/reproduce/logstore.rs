@@ -7,7 +7,7 @@
 use biombo_base::Result;
 use biombo_engine::Registry;
 
-use super::{Curve, Figure, Finding, Point, Reproduction, Unit, Verdict};
+use super::{Curve, Figure, Finding, Point, Reproduction, Unit, Verdict, quotient};
 use crate::bench::{Outcome, Plan};
 use crate::record::Record;
 use crate::statistics::Spread;
@@ -38,9 +38,9 @@ const MERGE_TREES: [&str; 3] = ["rocksdb", "leveldb", "micro-lsm"];
 /// Operations of a run at scale 1.
 const OPERATIONS: f64 = 100_000.0;
 
-/// The runs: every engine that keeps data, at every number of threads. `scale` multiplies the number of operations.
+/// The runs: every engine that keeps data and is installed, at every number of threads. `scale` multiplies the number of operations.
 pub fn plans(registry: &Registry, scale: f64) -> Result<Vec<Plan>> {
-    let here = registry.iter().filter(|kind| (kind.capabilities)().persistent);
+    let here = registry.iter().filter(|kind| (kind.capabilities)().persistent && kind.is_installed());
     let operations = ((OPERATIONS * scale) as u64).max(u64::from(MOST) * 8);
     Ok(vec![Plan {
         engines: here.map(|kind| kind.name.to_owned()).collect(),
@@ -60,6 +60,7 @@ type Of = fn(&Record) -> Option<f64>;
 
 const THROUGHPUT: Of = |record| Some(record.ops_per_s);
 const LATENCY: Of = |record| record.latency_ns.values().next().map(|latency| latency.mean as f64);
+const P95: Of = |record| record.latency_ns.values().next().map(|latency| latency.p95 as f64);
 const TAIL: Of = |record| record.latency_ns.values().next().map(|latency| latency.p99 as f64);
 
 /// The runs of every engine.
@@ -157,7 +158,11 @@ fn figures(runs: &Runs<'_>) -> Vec<Figure> {
         let throughput = Figure::new(at(threads), "throughput", Unit::PerSecond);
         figures.push(throughput.published(LOGBASE_NAME, Some(qps)).measured(LOG, log(THROUGHPUT)));
         let latency = Figure::new(at(threads), "insert", Unit::Ns).published(LOGBASE_NAME, Some(us * 1e3));
-        figures.push(Figure { p99_ns: log(TAIL).map(|spread| spread.median), ..latency.measured(LOG, log(LATENCY)) });
+        figures.push(Figure {
+            p95_ns: log(P95).map(|spread| spread.median),
+            p99_ns: log(TAIL).map(|spread| spread.median),
+            ..latency.measured(LOG, log(LATENCY))
+        });
     }
     let peak = |system, published, engine: &str| {
         let peak = Figure::new("the best", "throughput", Unit::PerSecond).published(system, Some(published));
@@ -181,11 +186,6 @@ fn passes(low: f64, high: f64, bound: f64) -> Verdict {
     } else {
         Verdict::Mixed
     }
-}
-
-/// `large` by `small` with the extremes that their repetitions allow.
-fn quotient(large: Spread, small: Spread) -> Spread {
-    Spread { median: large.median / small.median, min: large.min / small.max, max: large.max / small.min }
 }
 
 fn finding(published: String, figure: Option<f64>, measured: Option<(f64, String, Verdict)>) -> Finding {

@@ -15,7 +15,7 @@ use biombo_engine::Registry;
 use serde::Serialize;
 
 pub use self::figures::{Curve, Figure, Point, Unit};
-pub(crate) use self::judge::{Trend, describe, judge};
+pub(crate) use self::judge::{Trend, describe, judge, quotient};
 pub use self::print::print;
 use crate::bench::{Outcome, Plan};
 

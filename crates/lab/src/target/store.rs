@@ -159,6 +159,7 @@ fn together(store: StoreStats) -> Stats {
         compaction: store.compaction(),
         segments: store.segments(),
         index: store.index(),
+        elsewhere: store.instances.iter().any(|s| s.elsewhere),
         options,
     }
 }
