@@ -374,3 +374,35 @@ fn a_sweep_over_threads_is_done_again_with_a_curve_of_each_engine() {
     assert!(page.contains("Latency against throughput") && page.contains("LogBase, 3 replicas"));
     assert_eq!(stores(&dir.path().join("runs")), 0, "a store is left behind");
 }
+
+#[test]
+fn the_workloads_over_trees_are_done_again_with_each_published_figure_beside_its_like() {
+    let dir = tempdir().expect("a directory");
+    if !(has_engine("rocksdb") && has_engine("postgres")) {
+        return;
+    }
+    // Without PostgreSQL, which has a second or two for each run.
+    let done = run(
+        "reproduce btree-vs-lsm --scale 0.001 --engine rocksdb --dir DIR/runs --html DIR/again.html --json",
+        dir.path(),
+    );
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let found = done.json();
+    let figures = found["figures"].as_array().expect("figures");
+    for work in ["A-load", "A", "B", "C", "D", "E", "F"] {
+        let of = |name: &str| figures.iter().find(|f| f["load"] == format!("{work}, os") && f["of"] == name);
+        let throughput = of("throughput").unwrap_or_else(|| panic!("no throughput of {work}"));
+        assert_eq!((&throughput["published_system"], &throughput["engine"]), (&"RocksDB".into(), &"rocksdb".into()));
+        let figure = |name: &str| throughput[name].as_f64().unwrap_or_else(|| panic!("no {name} in {throughput}"));
+        assert!((figure("measured") / figure("published") / figure("ratio") - 1.0).abs() < 1e-9, "{throughput}");
+        assert!(of("WAF").is_some_and(|waf| waf["measured"].as_f64() > Some(0.5)), "{work}");
+    }
+    let scans = figures.iter().find(|f| f["load"] == "E, os" && f["of"] == "scan, mean").expect("scans");
+    assert!(scans["measured"].as_f64() > Some(0.0) && scans["p99_ns"].as_f64() > Some(0.0), "{scans}");
+    let verdicts: Vec<_> =
+        found["findings"].as_array().expect("findings").iter().map(|f| f["verdict"].clone()).collect();
+    assert!(verdicts.contains(&"unknown".into()), "nothing was measured of PostgreSQL: {verdicts:?}");
+    let page = fs::read_to_string(dir.path().join("again.html")).expect("the report");
+    assert!(page.contains("Figures, published and measured") && page.contains("A-load, os"));
+    assert_eq!(stores(&dir.path().join("runs")), 0, "a store is left behind");
+}

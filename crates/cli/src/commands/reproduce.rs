@@ -20,6 +20,8 @@ A conclusion `holds` where in every series the figures go the published way and 
 
   leveldb-sizes  fillrandom and readrandom over LevelDB, keys of 16 to 128 bytes and values of 256 B to 16 KiB in fine steps, three
                  repetitions, 50,000 operations a run: 132 runs
+  btree-vs-lsm   YCSB over PostgreSQL, RocksDB and Biombo's own engines, each at os and at sync, three repetitions, 100,000 records,
+                 40,000 operations a run: 42 runs an engine
   logstore       inserts of 1 KB by 1 to 128 threads, throughput and latency of every engine of this build that keeps data, three
                  repetitions, 100,000 operations a run: 24 runs an engine
 

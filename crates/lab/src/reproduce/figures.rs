@@ -13,6 +13,8 @@ pub enum Unit {
     PerSecond,
     /// Nanoseconds.
     Ns,
+    /// Times something.
+    Ratio,
 }
 
 impl Unit {
@@ -21,6 +23,7 @@ impl Unit {
         match self {
             Self::PerSecond => format!("{}/s", count(figure)),
             Self::Ns => duration_ns(figure),
+            Self::Ratio => format!("{figure:.2}"),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! figures and conclusions stand in the experiment's file, with their source. A conclusion is judged by the medians and
 //! extremes of the repetitions: [`Verdict`] says how.
 
+pub mod btree_vs_lsm;
 mod figures;
 mod judge;
 pub mod leveldb_sizes;
@@ -57,9 +58,9 @@ pub const EXPERIMENTS: [Experiment; 5] = [
     },
     Experiment {
         name: "btree-vs-lsm",
-        title: "B-trees against LSM-trees on NVMe SSDs (2026)",
-        needs: "the engine rocksdb, a PostgreSQL server, and the lab's own B-tree and LSM-tree",
-        work: None,
+        title: btree_vs_lsm::TITLE,
+        needs: "the engines rocksdb and postgres, PostgreSQL's programs, and 2 GB on a disk for each unit of --scale",
+        work: Some(Work { plans: btree_vs_lsm::plans, findings: btree_vs_lsm::findings }),
     },
     Experiment {
         name: "dgap-numa",
