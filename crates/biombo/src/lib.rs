@@ -69,6 +69,8 @@ pub fn registry() -> Registry {
     #[cfg(feature = "log")]
     registry.add(biombo_log::kind());
     biombo_foreign::register(&mut registry);
+    #[cfg(feature = "micro")]
+    biombo_micro::register(&mut registry);
     registry.add(memory::kind());
     registry
 }

@@ -63,5 +63,6 @@ layouts!(
     wiredtiger = "wiredtiger",
     tkrzw_tree = "tkrzw-tree",
     tkrzw_tree_zlib = "tkrzw-tree-zlib",
-    tkrzw_hash = "tkrzw-hash"
+    tkrzw_hash = "tkrzw-hash",
+    micro_btree = "micro-btree"
 );

@@ -13,6 +13,9 @@ pub struct Stats {
     pub physical_bytes: Option<u64>,
     /// Bytes that the engine itself says it wrote to files (logs, tables, pages) since it was opened.
     pub written_bytes: Option<u64>,
+    /// Bytes that it has still to write for what was put, if nothing more came: dirty pages, a memtable as a table. They belong to the
+    /// write amplification of a run that ends before them.
+    pub unflushed_bytes: Option<u64>,
     /// Bytes of cache in use.
     pub cache_bytes: Option<u64>,
     /// Cache hits and misses since it was opened.

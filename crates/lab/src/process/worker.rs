@@ -102,7 +102,8 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     target.close()?;
     disk::settle(&spec.dir)?;
     let written = Written {
-        engine: stats.written_bytes,
+        // What is still to be written was put in this run: without it a short one would flatter who writes late.
+        engine: stats.written_bytes.map(|bytes| bytes + stats.unflushed_bytes.unwrap_or(0)),
         // What a server of somebody else's writes, the kernel counts for that one.
         process: difference(process::written_bytes(), process_before).filter(|_| !stats.elsewhere),
         device: difference(device.as_ref().and_then(Device::written_bytes), device_before),

@@ -1,0 +1,172 @@
+//! Bits that flip at rest are refused on opening, or reported, or lie in bytes that say nothing; they never come back as data. Missing,
+//! foreign and newer files are refused with an error that says what to do.
+
+mod model;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use biombo_base::ErrorKind;
+use biombo_base::io::sim::{Crash, Random, SimIo};
+use biombo_base::io::{Io, OpenMode, RealIo};
+use biombo_engine::{Durability, Engine, EngineKind, Error, Op, OpenOptions};
+use biombo_micro::Behaviour::{Honest, Published};
+use biombo_micro::btree;
+use model::{DIR, Model, Opener, contents, disk, random_batch};
+
+fn btree_opener() -> Opener {
+    let mut own = btree::BtreeOptions {
+        dirty_pages_max: 4,
+        checkpoint_bytes: 16 << 10,
+        ..btree::BtreeOptions::of(&OpenOptions::new(DIR))
+    };
+    own.journal.segment_bytes = 16 << 10;
+    Arc::new(move |io| {
+        let engine: Arc<dyn Engine> = btree::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Honest)?;
+        Ok(engine)
+    })
+}
+
+/// A store that was killed: everything is there, some of it in the journal alone.
+fn killed(open: &Opener, seed: u64) -> (SimIo, Model) {
+    let (sim, mut model, mut random) = (disk(seed), Model::new(), Random(seed));
+    let engine = open(&sim).expect("open");
+    for number in 0..120 {
+        let batch = random_batch(&mut random, number);
+        model.begin(&batch.to_ops());
+        engine.apply(&batch.to_ops(), Durability::Sync).expect("apply");
+    }
+    (sim.crash(sim.event_count(), Crash::Kill), model)
+}
+
+fn flips(open: &Opener, places: u64, files_min: usize) {
+    let (sim, model) = killed(open, 7);
+    let files: Vec<(PathBuf, u64)> = sim.files().into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+    let points = sim.crash_points();
+    let mut random = Random(8);
+    let mut found: BTreeMap<(String, &str), u32> = BTreeMap::new();
+    for _ in 0..places {
+        let (path, bytes) = &files[random.below(files.len() as u64) as usize];
+        // Mostly near the beginning of a page, where its header is.
+        let offset = match random.below(3) {
+            0 => random.below(*bytes),
+            _ => (random.below(*bytes) & !4095) + random.below(80).min(bytes - 1),
+        };
+        let offset = offset.min(bytes - 1);
+        let image = points.image(Crash::Kill);
+        image.flip_bit(path, offset, random.next() as u8 & 7).expect("within the file");
+        let what = format!("{} at {offset}", path.display());
+        let name = path.extension().or(path.file_name()).expect("a name").to_string_lossy().into_owned();
+        let outcome = match open(&image) {
+            Err(error) => {
+                let named = error.kind() == ErrorKind::Corruption && error.place().is_some();
+                // The marker's own words may be changed into those of another engine or version.
+                assert!(named || name == "BIOMBO-MICRO", "{what}: {:?}: {error}", error.kind());
+                "refused"
+            }
+            Ok(engine) => {
+                let mut reported = 0;
+                engine.verify(&mut |_| reported += 1).expect("verify");
+                match reported {
+                    0 => {
+                        // Nothing tells the last record of a journal that is damaged from one that was never written whole.
+                        let state = contents(&engine);
+                        let is_tail = name == "seg" && state == *model.before_last();
+                        assert!(state == *model.last() || is_tail, "{what}: nobody has told");
+                        "silent"
+                    }
+                    _ => "reported",
+                }
+            }
+        };
+        *found.entry((name, outcome)).or_default() += 1;
+    }
+    let refused = found.keys().filter(|(_, outcome)| *outcome != "silent").map(|(name, _)| name);
+    let mut names: Vec<_> = refused.collect();
+    names.dedup();
+    assert!(names.len() >= files_min, "{found:?}");
+    println!("{found:?}");
+}
+
+#[test]
+fn a_bit_that_flips_in_a_btree_never_comes_back_as_data() {
+    flips(&btree_opener(), 3000, 4);
+}
+
+fn kinds() -> Vec<EngineKind> {
+    vec![btree::kind(Honest), btree::kind(Published)]
+}
+
+fn refusal(kind: &EngineKind, dir: &Path) -> Error {
+    match (kind.open)(&OpenOptions::new(dir)) {
+        Ok(_) => panic!("{}: opened", kind.name),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn what_is_missing_foreign_or_newer_is_refused_with_what_to_do() {
+    for kind in kinds() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = dir.path();
+        {
+            let engine = (kind.open)(&OpenOptions::new(dir)).expect("a new one");
+            engine.apply(&[Op::Put { key: b"k", value: b"v" }], Durability::Sync).expect("put");
+        }
+        let marker = dir.join("BIOMBO-MICRO");
+        let rewrite = |line: &str| {
+            let file = RealIo::new().open(&marker, OpenMode::WRITE).expect("open");
+            file.set_len(0).and_then(|()| file.write_at(line.as_bytes(), 0)).expect("write");
+        };
+        for (line, expected, says) in [
+            (format!("biombo {} 2\n", kind.name), ErrorKind::Unsupported, "version 2"),
+            ("biombo other 1\n".to_owned(), ErrorKind::Invalid, "the engine other"),
+            ("biombo".to_owned(), ErrorKind::Corruption, "restore"),
+            ("\u{fffd}\n".to_owned(), ErrorKind::Corruption, "restore"),
+        ] {
+            rewrite(&line);
+            let error = refusal(&kind, dir);
+            assert_eq!(error.kind(), expected, "{}, {line:?}: {error}", kind.name);
+            assert!(error.to_string().contains(says), "{}, {line:?}: {error}", kind.name);
+        }
+        rewrite(&format!("biombo {} 1\n", kind.name));
+        for other in kinds().iter().filter(|other| other.name != kind.name) {
+            let error = refusal(other, dir);
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+            assert!(error.to_string().contains(&format!("the engine {}:", kind.name)), "{error}");
+        }
+        assert!((kind.open)(&OpenOptions::new(dir)).is_ok(), "refusals have changed nothing");
+        // Nothing that the marker speaks of may be missing, and nothing is made anew in its place.
+        let names = RealIo::new().read_dir(dir).expect("a list");
+        for name in names.iter().filter(|name| name.as_os_str() != "BIOMBO-MICRO") {
+            let (from, to) = (dir.join(name), dir.with_extension("away"));
+            RealIo::new().rename(&from, &to).expect("move away");
+            let error = refusal(&kind, dir);
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{} without {}: {error}", kind.name, name.display());
+            let _ = RealIo::new().remove_dir_all(&from);
+            RealIo::new().rename(&to, &from).expect("move back");
+        }
+        let engine = (kind.open)(&OpenOptions::new(dir)).expect("all is there again");
+        assert_eq!(engine.get(b"k").expect("get").as_deref(), Some(&b"v"[..]), "{}", kind.name);
+    }
+}
+
+#[test]
+fn a_published_btree_that_was_not_closed_is_refused() {
+    let sim = disk(1);
+    let open = |io: &SimIo| {
+        let options = OpenOptions::new(DIR);
+        btree::open_with(Arc::new(io.clone()), &options, &btree::BtreeOptions::of(&options), Published)
+    };
+    let engine = open(&sim).expect("a new one");
+    engine.apply(&[Op::Put { key: b"k", value: b"v" }], Durability::Sync).expect("put");
+    let killed = sim.crash(sim.event_count(), Crash::Kill);
+    let error = open(&killed).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("was not closed"), "{error}");
+    drop(engine);
+    let closed = sim.crash(sim.event_count(), Crash::Nothing);
+    let engine = open(&closed).expect("it was closed");
+    assert_eq!(engine.get(b"k").expect("get").as_deref(), Some(&b"v"[..]));
+}

@@ -1,0 +1,110 @@
+//! A disk that refuses: what fails is not acknowledged, a write or sync whose outcome is unknown ends the writing, reads go on, and what
+//! was acknowledged is there after opening again.
+
+mod model;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use biombo_base::ErrorKind;
+use biombo_base::io::sim::{Crash, Fault, FaultKind, Random, SimIo, When};
+use biombo_engine::{Durability, Engine, Op, OpenOptions};
+use biombo_micro::{Behaviour, btree};
+use model::{DIR, Model, Opener, check, contents, disk, random_batch};
+
+fn btree_of(random: &mut Random) -> Opener {
+    let mut own = btree::BtreeOptions {
+        cache_pages: [1, 64][random.below(2) as usize],
+        dirty_pages_max: [1, 1000][random.below(2) as usize],
+        checkpoint_bytes: 8 << 10,
+        ..btree::BtreeOptions::of(&OpenOptions::new(DIR))
+    };
+    own.journal.segment_bytes = 16 << 10;
+    Arc::new(move |io| {
+        let engine: Arc<dyn Engine> =
+            btree::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Behaviour::Honest)?;
+        Ok(engine)
+    })
+}
+
+/// Work until something is refused and ends the writing; returns what was met.
+fn work(sim: &SimIo, open: &Opener, model: &mut Model, random: &mut Random) -> Option<(ErrorKind, bool)> {
+    let engine = match open(sim) {
+        Ok(engine) => engine,
+        Err(error) => return Some((error.kind(), true)),
+    };
+    let mut met = None;
+    for number in 0..60 {
+        let batch = random_batch(random, number);
+        let durability = if random.below(3) == 0 { Durability::Sync } else { Durability::Os };
+        let before = model.last().clone();
+        model.begin(&batch.to_ops());
+        match engine.apply(&batch.to_ops(), durability) {
+            Ok(()) => {
+                model.acked(0);
+                if durability == Durability::Sync {
+                    model.synced(0);
+                }
+            }
+            Err(error) => {
+                if engine.sync().is_err() {
+                    poisoned(&engine);
+                    return Some((error.kind(), true));
+                }
+                assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+                met = Some((error.kind(), false));
+                assert_eq!(contents(&engine), before, "what was refused is not seen");
+                model.refused();
+                model.synced(0);
+            }
+        }
+    }
+    assert_eq!(contents(&engine), *model.last());
+    met
+}
+
+fn poisoned(engine: &Arc<dyn Engine>) {
+    let put = [Op::Put { key: b"a", value: b"refused" }];
+    for durability in [Durability::Os, Durability::Sync] {
+        let refused = engine.apply(&put, durability).expect_err("nothing is written any more");
+        assert_eq!(refused.kind(), ErrorKind::Poisoned, "{refused}");
+        assert!(refused.to_string().contains("reopen"), "it says what to do: {refused}");
+    }
+    assert_eq!(engine.sync().expect_err("nor synced").kind(), ErrorKind::Poisoned);
+    assert_eq!(engine.compact().expect_err("nor compacted").kind(), ErrorKind::Poisoned);
+    assert_ne!(engine.get(b"a").expect("reads go on").as_deref(), Some(&b"refused"[..]));
+    contents(engine);
+}
+
+fn refused_anywhere(open_of: impl Fn(&mut Random) -> Opener, seeds: u64) {
+    let mut met = HashMap::new();
+    for seed in 0..seeds {
+        let mut random = Random(seed);
+        let open = open_of(&mut random);
+        let sim = disk(seed);
+        let mut model = Model::new();
+        drop(open(&sim).expect("a new one"));
+        let at = sim.event_count() + random.below(400) as usize;
+        let kind = [FaultKind::Eio, FaultKind::Enospc, FaultKind::Short(700)][random.below(3) as usize];
+        sim.inject(Fault { when: When::Event(at), kind, times: 1 });
+        let outcome = work(&sim, &open, &mut model, &mut random);
+        *met.entry(outcome).or_insert(0) += 1;
+        sim.clear_faults();
+        let what = format!("seed {seed}, {kind:?} at event {at}, {outcome:?}");
+        let (image, killed) = match random.below(3) {
+            0 => (sim.crash(sim.event_count(), Crash::Kill), true),
+            1 => (sim.crash(sim.event_count(), Crash::Nothing), false),
+            _ => (sim.crash(sim.event_count(), Crash::Random(seed)), false),
+        };
+        check(&image, &model, 0, killed, &open, &what);
+    }
+    // What was met, and whether it ended the writing.
+    for outcome in [Some((ErrorKind::Io, true)), Some((ErrorKind::Full, true)), Some((ErrorKind::Full, false)), None] {
+        assert!(met.contains_key(&outcome), "never met: {outcome:?}; {met:?}");
+    }
+}
+
+#[test]
+fn a_btree_that_is_refused_something_keeps_what_it_acknowledged() {
+    refused_anywhere(btree_of, 1500);
+}
