@@ -63,6 +63,13 @@ layouts!(
     wiredtiger = "wiredtiger",
     tkrzw_tree = "tkrzw-tree",
     tkrzw_tree_zlib = "tkrzw-tree-zlib",
-    tkrzw_hash = "tkrzw-hash",
-    micro_btree = "micro-btree"
+    tkrzw_hash = "tkrzw-hash"
 );
+
+/// The laboratory's own engines, whose every close is a checkpoint or a table: one layout of each kind.
+#[test]
+fn micro_engines_in_three_partitions() {
+    for engine in ["micro-btree", "micro-lsm"] {
+        [Partitioning::Soft, Partitioning::Hard].into_iter().for_each(|partitioning| check(engine, partitioning, 3));
+    }
+}

@@ -23,6 +23,7 @@
 pub mod btree;
 mod figures;
 mod home;
+pub mod lsm;
 mod poison;
 mod record;
 
@@ -41,5 +42,6 @@ pub enum Behaviour {
 pub fn register(registry: &mut Registry) {
     for behaviour in [Behaviour::Honest, Behaviour::Published] {
         registry.add(btree::kind(behaviour));
+        registry.add(lsm::kind(behaviour));
     }
 }

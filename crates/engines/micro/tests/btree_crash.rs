@@ -67,7 +67,7 @@ const STEPS: [&str; 33] = [
 
 #[test]
 fn whatever_a_crash_cuts_a_state_of_the_history_is_left_with_all_that_was_promised() {
-    campaign::run("micro-btree", random_open, "tree.pages", &STEPS, 5_000);
+    campaign::run("micro-btree", random_open, &STEPS, 5_000);
 }
 
 #[test]

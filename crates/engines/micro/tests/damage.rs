@@ -12,7 +12,7 @@ use biombo_base::io::sim::{Crash, Random, SimIo};
 use biombo_base::io::{Io, OpenMode, RealIo};
 use biombo_engine::{Durability, Engine, EngineKind, Error, Op, OpenOptions};
 use biombo_micro::Behaviour::{Honest, Published};
-use biombo_micro::btree;
+use biombo_micro::{btree, lsm};
 use model::{DIR, Model, Opener, contents, disk, random_batch};
 
 fn btree_opener() -> Opener {
@@ -24,6 +24,21 @@ fn btree_opener() -> Opener {
     own.journal.segment_bytes = 16 << 10;
     Arc::new(move |io| {
         let engine: Arc<dyn Engine> = btree::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Honest)?;
+        Ok(engine)
+    })
+}
+
+fn lsm_opener() -> Opener {
+    let mut own = lsm::LsmOptions {
+        memtable_bytes_max: 8 << 10,
+        table_bytes: 16 << 10,
+        level0_tables_max: 2,
+        level1_bytes_max: 24 << 10,
+        ..lsm::LsmOptions::of(&OpenOptions::new(DIR), Honest)
+    };
+    own.journal.segment_bytes = 16 << 10;
+    Arc::new(move |io| {
+        let engine: Arc<dyn Engine> = lsm::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Honest)?;
         Ok(engine)
     })
 }
@@ -94,8 +109,13 @@ fn a_bit_that_flips_in_a_btree_never_comes_back_as_data() {
     flips(&btree_opener(), 3000, 4);
 }
 
+#[test]
+fn a_bit_that_flips_in_an_lsm_tree_never_comes_back_as_data() {
+    flips(&lsm_opener(), 3000, 5);
+}
+
 fn kinds() -> Vec<EngineKind> {
-    vec![btree::kind(Honest), btree::kind(Published)]
+    vec![btree::kind(Honest), btree::kind(Published), lsm::kind(Honest), lsm::kind(Published)]
 }
 
 fn refusal(kind: &EngineKind, dir: &Path) -> Error {
@@ -168,5 +188,70 @@ fn a_published_btree_that_was_not_closed_is_refused() {
     drop(engine);
     let closed = sim.crash(sim.event_count(), Crash::Nothing);
     let engine = open(&closed).expect("it was closed");
+    assert_eq!(engine.get(b"k").expect("get").as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
+fn a_published_lsm_tree_that_was_not_closed_has_lost_what_was_in_memory_alone() {
+    let sim = disk(1);
+    let open = |io: &SimIo| {
+        let options = OpenOptions::new(DIR);
+        lsm::open_with(Arc::new(io.clone()), &options, &lsm::LsmOptions::of(&options, Published), Published)
+    };
+    let engine = open(&sim).expect("a new one");
+    for number in 0..2500u32 {
+        engine.apply(&[Op::Put { key: &number.to_be_bytes(), value: b"v" }], Durability::Os).expect("put");
+    }
+    let killed = open(&sim.crash(sim.event_count(), Crash::Nothing)).expect("tables are whole");
+    for (number, is_there) in [(0u32, true), (1999, true), (2000, false), (2499, false)] {
+        assert_eq!(killed.contains(&number.to_be_bytes()).expect("get"), is_there, "{number}");
+    }
+    engine.sync().expect("sync");
+    let synced = open(&sim.crash(sim.event_count(), Crash::Nothing)).expect("tables are whole");
+    assert!(synced.contains(&2499u32.to_be_bytes()).expect("get"));
+}
+
+#[test]
+fn a_btree_whose_newer_head_is_damaged_goes_on_from_the_other_and_the_journal() {
+    // Every operation finds a checkpoint due; the journal's one segment has everything since the first.
+    let mut own = btree::BtreeOptions { checkpoint_bytes: 1, ..btree::BtreeOptions::of(&OpenOptions::new(DIR)) };
+    own.journal.segment_bytes = 256 << 10;
+    let open: Opener = Arc::new(move |io| {
+        let engine: Arc<dyn Engine> = btree::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Honest)?;
+        Ok(engine)
+    });
+    let (sim, mut model, mut random) = (disk(3), Model::new(), Random(3));
+    let engine = open(&sim).expect("open");
+    for number in 0..6 {
+        let batch = random_batch(&mut random, number);
+        model.begin(&batch.to_ops());
+        engine.apply(&batch.to_ops(), Durability::Sync).expect("apply");
+    }
+    let mut sound = 0;
+    for head in [0, 4096] {
+        let image = sim.crash(sim.event_count(), Crash::Kill);
+        image.flip_bit(Path::new("db/tree.pages"), head + 30, 1).expect("within the file");
+        let engine = open(&image).expect("the other head");
+        assert_eq!(contents(&engine), *model.last(), "head at {head}");
+        sound += engine.verify(&mut |damage| panic!("{damage:?}")).expect("verify");
+    }
+    assert_eq!(sound, 2 * model.last().len() as u64);
+}
+
+#[test]
+fn tables_that_nobody_names_are_removed_on_opening_and_nothing_else_is() {
+    let (sim, open) = (disk(1), lsm_opener());
+    let put = |engine: &Arc<dyn Engine>, key: &[u8]| engine.apply(&[Op::Put { key, value: b"v" }], Durability::Sync);
+    put(&open(&sim).expect("a new one"), b"k").expect("put");
+    let names = |sim: &SimIo| -> Vec<_> { sim.files().into_iter().map(|(path, _)| path).collect() };
+    let before = names(&sim);
+    assert!(before.iter().any(|path| path.extension().is_some_and(|extension| extension == "table")), "{before:?}");
+    for stray in ["00000000000000ff.table", "TABLES.new", "notes.txt"] {
+        sim.open(&Path::new(DIR).join(stray), OpenMode::CREATE_NEW).expect("a file");
+    }
+    let engine = open(&sim).expect("open");
+    let mut after = names(&sim);
+    after.retain(|path| *path != Path::new(DIR).join("notes.txt"));
+    assert_eq!(after, before);
     assert_eq!(engine.get(b"k").expect("get").as_deref(), Some(&b"v"[..]));
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use biombo_base::ErrorKind;
 use biombo_base::io::sim::{Crash, Fault, FaultKind, Random, SimIo, When};
 use biombo_engine::{Durability, Engine, Op, OpenOptions};
-use biombo_micro::{Behaviour, btree};
+use biombo_micro::{Behaviour, btree, lsm};
 use model::{DIR, Model, Opener, check, contents, disk, random_batch};
 
 fn btree_of(random: &mut Random) -> Opener {
@@ -23,6 +23,24 @@ fn btree_of(random: &mut Random) -> Opener {
     Arc::new(move |io| {
         let engine: Arc<dyn Engine> =
             btree::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Behaviour::Honest)?;
+        Ok(engine)
+    })
+}
+
+fn lsm_of(random: &mut Random) -> Opener {
+    let mut own = lsm::LsmOptions {
+        cache_bytes: [0, 1 << 20][random.below(2) as usize],
+        memtable_bytes_max: [2 << 10, 16 << 10][random.below(2) as usize],
+        table_bytes: 12 << 10,
+        level0_tables_max: 2,
+        level1_bytes_max: 24 << 10,
+        level_factor: 2,
+        ..lsm::LsmOptions::of(&OpenOptions::new(DIR), Behaviour::Honest)
+    };
+    own.journal.segment_bytes = 16 << 10;
+    Arc::new(move |io| {
+        let engine: Arc<dyn Engine> =
+            lsm::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Behaviour::Honest)?;
         Ok(engine)
     })
 }
@@ -107,4 +125,9 @@ fn refused_anywhere(open_of: impl Fn(&mut Random) -> Opener, seeds: u64) {
 #[test]
 fn a_btree_that_is_refused_something_keeps_what_it_acknowledged() {
     refused_anywhere(btree_of, 1500);
+}
+
+#[test]
+fn an_lsm_tree_that_is_refused_something_keeps_what_it_acknowledged() {
+    refused_anywhere(lsm_of, 1500);
 }

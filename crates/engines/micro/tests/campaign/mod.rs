@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use biombo_base::ErrorKind;
 use biombo_base::io::sim::{Campaign, Crash, CrashPoints, Fault, FaultKind, Random, SimIo, When};
-use biombo_engine::{Batch, Durability};
+use biombo_engine::Durability;
 
-use crate::model::{Model, Opener, check, disk, make_home, work};
+use crate::model::{Model, Opener, check, disk, make_home, random_batch, work};
 
 /// Random images at each cut, beside the three extreme ones.
 const RANDOM_IMAGES_MAX: usize = 6;
@@ -22,8 +22,6 @@ struct History {
     points: CrashPoints,
     model: Model,
     open: Opener,
-    /// The file whose synced writes are followed by that of a head: the point of no return of a checkpoint or compaction.
-    head_file: &'static str,
 }
 
 impl History {
@@ -38,7 +36,8 @@ impl History {
                 campaign.count_step(step);
             }
             let label = self.points.label();
-            if before == format!("sync {}", self.head_file) && label == format!("write {}", self.head_file) {
+            // What follows the sync of a tree's pages is the write of its head.
+            if before == "sync tree.pages" && label == "write tree.pages" {
                 campaign.count_step("head");
             }
             before = label.to_owned();
@@ -61,11 +60,12 @@ impl History {
     }
 
     fn look_at(&self, campaign: &Campaign, random: &mut Random, image: &SimIo, crash: Crash, again: bool, seed: u64) {
-        let Self { points, model, open, head_file } = self;
+        let Self { points, model, open } = self;
         let (cut, killed) = (points.cut(), crash == Crash::Kill);
         let what = format!("seed {seed}, cut {cut} ({}), {crash:?}", points.label());
         let found = check(image, model, cut, killed, open, &what);
-        if random.below(4) == 0 {
+        // Who was killed leaves things that are there and not durable.
+        if random.below(if killed { 2 } else { 6 }) == 0 {
             self.write_on(campaign, random, image, found, &what);
         }
         if random.below(6) == 0 {
@@ -79,7 +79,7 @@ impl History {
             make_home(&sim);
             let mut model = model.after(cut, killed, found);
             work(&sim, open, &mut model, 8, random);
-            let next = History { points: sim.crash_points(), model, open: open.clone(), head_file };
+            let next = History { points: sim.crash_points(), model, open: open.clone() };
             next.cut_everywhere(campaign, random, 4, false, seed);
         }
     }
@@ -88,12 +88,13 @@ impl History {
     fn write_on(&self, campaign: &Campaign, random: &mut Random, image: &SimIo, found: usize, what: &str) {
         let mut after = self.model.after(0, false, found);
         let engine = (self.open)(image).unwrap_or_else(|e| panic!("{what}: does not open again: {e}"));
-        let mut batch = Batch::new();
-        batch.put(b"a", b"after the crash").put(b"ba common middle", &[b'v'; 3000]).delete(b"c");
-        after.begin(&batch.to_ops());
-        engine.apply(&batch.to_ops(), Durability::Sync).unwrap_or_else(|e| panic!("{what}: not writable: {e}"));
-        after.acked(0);
-        after.synced(0);
+        for number in 0..1 + random.below(6) as usize {
+            let batch = random_batch(random, number);
+            after.begin(&batch.to_ops());
+            engine.apply(&batch.to_ops(), Durability::Sync).unwrap_or_else(|e| panic!("{what}: not writable: {e}"));
+            after.acked(0);
+            after.synced(0);
+        }
         // The process dies here: no destructor has closed anything.
         let crash = if random.below(2) == 0 { Crash::Nothing } else { Crash::Random(random.next()) };
         let cut = image.crash(image.event_count(), crash);
@@ -144,13 +145,7 @@ impl History {
 }
 
 /// Run the campaign `name` until its time is over, it has cut at all of `steps` and has seen `images_min` different images.
-pub fn run(
-    name: &str,
-    random_open: impl Fn(&mut Random) -> Opener + Sync,
-    head_file: &'static str,
-    steps: &[&str],
-    images_min: usize,
-) {
+pub fn run(name: &str, random_open: impl Fn(&mut Random) -> Opener + Sync, steps: &[&str], images_min: usize) {
     let reached = Campaign::from_env(name);
     loop {
         reached.run_on_all_processors(|seed| {
@@ -159,7 +154,7 @@ pub fn run(
             let sim = disk(seed);
             let mut model = Model::new();
             work(&sim, &open, &mut model, 40, &mut random);
-            let history = History { points: sim.crash_points(), model, open, head_file };
+            let history = History { points: sim.crash_points(), model, open };
             history.cut_everywhere(&reached, &mut random, RANDOM_IMAGES_MAX, true, seed);
         });
         // On a busy machine the first slice of time may not come to every step.

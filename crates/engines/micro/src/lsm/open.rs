@@ -1,0 +1,223 @@
+//! Opening and creating instances.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, RwLock};
+
+use biombo_base::io::{Io, IoMode, RealIo, raise_open_files_limit};
+use biombo_base::{Error, Result};
+use biombo_engine::combine::Combiner;
+use biombo_engine::{Capabilities, Durability, EngineKind, OpenOptions};
+use biombo_journal::{Journal, JournalOptions, Lsn, Modes};
+use quick_cache::OptionsBuilder;
+use quick_cache::sync::Cache;
+
+use super::engine::{MicroLsm, View, Writer};
+use super::levels::{Head, Levels, read_manifest, remove_strays, write_manifest};
+use super::memtable::Memtable;
+use super::table::{BlockBytes, Shared};
+use crate::Behaviour;
+use crate::figures::Figures;
+use crate::home::Home;
+use crate::poison::Poison;
+use crate::record::decode;
+
+/// The journal's directory in that of the instance.
+pub(super) const JOURNAL_DIR: &str = "journal";
+
+const KEY_BYTES_MAX: usize = 4 << 10;
+const VALUE_BYTES_MAX: usize = 16 << 20;
+/// The memtable of the published behaviour, in records.
+const PUBLISHED_RECORDS: usize = 1000;
+
+/// Options of this engine alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LsmOptions {
+    /// Blocks in memory, in bytes.
+    pub cache_bytes: u64,
+    /// The memtable is full at so many keys,
+    pub memtable_records_max: usize,
+    /// or at so many bytes of entries.
+    pub memtable_bytes_max: usize,
+    /// About so many bytes has a table that a compaction writes.
+    pub table_bytes: u64,
+    /// At so many tables level 0 is merged into level 1.
+    pub level0_tables_max: usize,
+    /// Bytes of level 1 past which it is merged into level 2.
+    pub level1_bytes_max: u64,
+    /// How much more each further level may hold.
+    pub level_factor: u64,
+    /// Its journal's.
+    pub journal: JournalOptions,
+}
+
+impl LsmOptions {
+    /// What follows from the options of all engines: a quarter of the memory for the memtable (64 KiB to 64 MiB), or the 1,000 records that were
+    /// published.
+    pub fn of(options: &OpenOptions, behaviour: Behaviour) -> Self {
+        let memtable_bytes = ((options.cache_bytes / 4) as usize).clamp(64 << 10, 64 << 20);
+        let records = if behaviour == Behaviour::Published { PUBLISHED_RECORDS } else { usize::MAX };
+        Self {
+            cache_bytes: options.cache_bytes.saturating_sub(memtable_bytes as u64).max(64 << 10),
+            memtable_records_max: records,
+            memtable_bytes_max: if behaviour == Behaviour::Published { usize::MAX } else { memtable_bytes },
+            table_bytes: 4 << 20,
+            level0_tables_max: 4,
+            level1_bytes_max: (memtable_bytes as u64 * 4).max(4 << 20),
+            level_factor: 10,
+            journal: JournalOptions {
+                segment_bytes: 4 << 20,
+                modes: Modes::ByDurability,
+                unsynced_segments_max: 2,
+                ..JournalOptions::default()
+            },
+        }
+    }
+
+    pub(super) fn describe(&self, behaviour: Behaviour) -> Vec<(String, String)> {
+        let (described, memtable) = match behaviour {
+            Behaviour::Honest => ("honest: a journal", format!("{} bytes", self.memtable_bytes_max)),
+            Behaviour::Published => ("published: no journal", format!("{} records", self.memtable_records_max)),
+        };
+        let mut all = vec![
+            ("behaviour", described.to_owned()),
+            ("memtable", memtable),
+            ("block_cache_bytes", self.cache_bytes.to_string()),
+            ("block_bytes", "4096, or more for one large entry".to_owned()),
+            ("bloom", "10 bits per key".to_owned()),
+            ("compaction", "levelled, by who writes".to_owned()),
+            ("table_bytes", self.table_bytes.to_string()),
+            ("level0_tables_max", self.level0_tables_max.to_string()),
+            ("level1_bytes_max", self.level1_bytes_max.to_string()),
+            ("level_factor", self.level_factor.to_string()),
+            ("io", "O_DIRECT, where the file system has it".to_owned()),
+            ("checksums", "CRC-32C of each block, verified when it is read from the file".to_owned()),
+        ];
+        if behaviour == Behaviour::Honest {
+            all.push(("journal_segment_bytes", self.journal.segment_bytes.to_string()));
+        }
+        all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// The entry for the registry.
+pub fn kind(behaviour: Behaviour) -> EngineKind {
+    let (name, summary): (_, &str) = match behaviour {
+        Behaviour::Honest => {
+            ("micro-lsm", "the laboratory's LSM-tree: a journal, sorted tables of 4 KiB blocks, levels")
+        }
+        Behaviour::Published => (
+            "micro-lsm-published",
+            "the laboratory's LSM-tree without a journal: 1,000 records in memory, then a table",
+        ),
+    };
+    EngineKind {
+        name,
+        summary,
+        version: || env!("CARGO_PKG_VERSION").to_owned(),
+        capabilities: match behaviour {
+            Behaviour::Honest => || capabilities(Behaviour::Honest),
+            Behaviour::Published => || capabilities(Behaviour::Published),
+        },
+        io_modes: &[IoMode::Direct],
+        open: Arc::new(move |options| {
+            // Each table keeps its file open.
+            raise_open_files_limit();
+            Ok(open_with(RealIo::shared(), options, &LsmOptions::of(options, behaviour), behaviour)?)
+        }),
+        repair: None,
+    }
+}
+
+fn capabilities(behaviour: Behaviour) -> Capabilities {
+    let survives = (behaviour == Behaviour::Honest).then_some(Durability::Os);
+    Capabilities {
+        ordered: true,
+        snapshots: true,
+        atomic_batches: true,
+        survives_kill: survives,
+        survives_power_cut: survives,
+        // A sync is that of the write: callers who wait together gain by writing together.
+        sync_apart: false,
+        costly_transactions: false,
+        checkpoints: true,
+        persistent: true,
+        key_bytes_max: KEY_BYTES_MAX,
+        value_bytes_max: VALUE_BYTES_MAX,
+    }
+}
+
+/// Open or create an instance on a file system.
+///
+/// # Errors
+/// `Busy` while another instance has the directory, `Invalid` when it holds something else, `Corruption` when what was durable is
+/// damaged, `Unsupported` when a newer version wrote it.
+pub fn open_with(
+    io: Arc<dyn Io>,
+    options: &OpenOptions,
+    own: &LsmOptions,
+    behaviour: Behaviour,
+) -> Result<Arc<MicroLsm>> {
+    let mut home = Home::take(&io, &options.dir, kind(behaviour).name)?;
+    let mut cache = OptionsBuilder::new();
+    cache.estimated_items_capacity((own.cache_bytes / 4096).max(1) as usize).weight_capacity(own.cache_bytes);
+    let cache = cache.build().expect("invariant: both capacities are given");
+    let shared = Arc::new(Shared {
+        io: Arc::clone(&io),
+        dir: options.dir.clone(),
+        cache: Cache::with_options(cache, BlockBytes, Default::default(), Default::default()),
+        figures: Figures::default(),
+    });
+    let (head, levels) = match home.is_new() {
+        true => {
+            home.clear()?;
+            let (head, levels) = (Head { lsn: Lsn::FIRST, next_number: 1 }, Levels::default());
+            write_manifest(&shared, head, &levels)?;
+            (head, levels)
+        }
+        false => read_manifest(&shared)?,
+    };
+    remove_strays(&shared, &levels)?;
+    let memtable = Memtable::default();
+    let journal = match behaviour {
+        Behaviour::Honest => Some(replay(&io, &options.dir.join(JOURNAL_DIR), own, head, &memtable)?),
+        Behaviour::Published => None,
+    };
+    if home.is_new() {
+        // The journal's name: the marker says that it is there.
+        home.sync_dir()?;
+        home.created()?;
+    }
+    Ok(Arc::new_cyclic(|me| MicroLsm {
+        view: RwLock::new(Arc::new(View { memtable: Arc::new(memtable), levels: Arc::new(levels) })),
+        writer: Mutex::new(Writer { head, compacted_to: Default::default(), record: Vec::new() }),
+        shared,
+        journal,
+        combiner: Combiner::default(),
+        poison: Poison::default(),
+        capabilities: capabilities(behaviour),
+        own: own.clone(),
+        behaviour,
+        me: me.clone(),
+        _home: home,
+    }))
+}
+
+/// Open the journal, and put into the memtable what is in no table.
+fn replay(io: &Arc<dyn Io>, dir: &Path, own: &LsmOptions, head: Head, memtable: &Memtable) -> Result<Journal> {
+    let mut take_up = |lsn: Lsn, record: &[u8]| {
+        if lsn < head.lsn {
+            return Ok(());
+        }
+        let ops =
+            decode(record).filter(|ops| ops.iter().all(|op| !matches!(op, biombo_engine::Op::DeleteRange { .. })));
+        let ops = ops.ok_or_else(|| Error::corruption(dir, 0, format!("record {lsn} is none of this engine")))?;
+        memtable.apply(&ops);
+        Ok(())
+    };
+    let journal = Journal::open(Arc::clone(io), dir, own.journal.clone(), &mut take_up)?;
+    if journal.first_lsn() > head.lsn || journal.next_lsn() < head.lsn {
+        let why = format!("it does not have the records from {} on; restore the directory from a copy", head.lsn);
+        return Err(Error::corruption(dir, 0, why));
+    }
+    Ok(journal)
+}

@@ -1,0 +1,82 @@
+//! Verification: every block of every table from its file, the order of keys, filters, levels, the journal.
+
+use biombo_base::{Error, ErrorKind, Result};
+use biombo_engine::Damage;
+use biombo_journal::{Journal, Lsn};
+
+use super::engine::MicroLsm;
+use super::open::JOURNAL_DIR;
+use super::table::Table;
+use super::view::merge_of;
+use crate::record::decode;
+
+impl MicroLsm {
+    /// See [`Engine::verify`](biombo_engine::Engine::verify). Nobody writes meanwhile.
+    pub(super) fn verify_all(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
+        let view = self.view();
+        let mut is_sound = true;
+        let mut note = |error: Error| -> Result<()> {
+            let ErrorKind::Corruption = error.kind() else { return Err(error) };
+            is_sound = false;
+            let (file, offset) = error.place().unwrap_or((&self.shared.dir, 0));
+            report(Damage { file: file.to_owned(), offset, what: error.message().to_owned() });
+            Ok(())
+        };
+        for table in view.levels.all() {
+            verify_table(table, &mut note)?;
+        }
+        for tables in &view.levels.0[1..] {
+            for pair in tables.windows(2).filter(|pair| &pair[0].last[..] >= pair[1].first()) {
+                note(Error::corruption(pair[1].path(), 0, "it overlaps another table of its level"))?;
+            }
+        }
+        if self.journal.is_some() {
+            let dir = self.shared.dir.join(JOURNAL_DIR);
+            let mut look = |lsn: Lsn, record: &[u8]| match decode(record) {
+                Some(_) => Ok(()),
+                None => Err(Error::corruption(&dir, 0, format!("record {lsn} is none of this engine"))),
+            };
+            if let Err(error) = Journal::read(&*self.shared.io, &dir, &mut look) {
+                note(error)?;
+            }
+        }
+        // Of a damaged instance, the keys before the first damage.
+        let (mut keys, mut merge) = (0, merge_of(&view, u64::MAX));
+        let mut moved = merge.seek(b"");
+        while moved.is_ok() && merge.key().is_some() {
+            keys += 1;
+            moved = merge.next();
+        }
+        if is_sound { moved.map(|()| keys) } else { Ok(keys) }
+    }
+}
+
+fn verify_table(table: &Table, note: &mut impl FnMut(Error) -> Result<()>) -> Result<()> {
+    let (mut entries, mut tombstones, mut before, mut is_whole) = (0, 0, None::<Vec<u8>>, true);
+    for index in 0..table.blocks() {
+        let block = match table.read_block(index) {
+            Ok(block) => block,
+            Err(error) => {
+                note(error)?;
+                is_whole = false;
+                continue;
+            }
+        };
+        for at in 0..block.count() {
+            let (key, value) = block.entry(at);
+            if before.as_ref().is_some_and(|before| &before[..] >= key) || key > &table.last[..] {
+                note(Error::corruption(table.path(), 0, format!("block {index} has keys out of order")))?;
+            }
+            if !table.admits(key) {
+                note(Error::corruption(table.path(), 0, "the filter denies a key that is there"))?;
+            }
+            entries += 1;
+            tombstones += u64::from(value.is_none());
+            before = Some(key.to_vec());
+        }
+    }
+    if is_whole && (entries, tombstones) != (table.entries, table.tombstones) {
+        note(Error::corruption(table.path(), 0, "the footer counts other entries than there are"))?;
+    }
+    Ok(())
+}
