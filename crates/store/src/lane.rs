@@ -22,7 +22,8 @@
 //! 5. A reader may see a `Sync` write of a `sync_apart` engine an instant before it is durable; its writer is told after.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
 
 use biombo_engine::combine::Combiner;
 use biombo_engine::{Durability, Engine, Op, Result, Value};
@@ -194,17 +195,43 @@ pub(crate) struct Lane {
     publish: Mutex<Option<Outgoing>>,
     combiner: Combiner<Attempt>,
     logical_bytes: AtomicU64,
+    /// How long callers waited for `publish`.
+    waited_ns: AtomicU64,
 }
 
 impl Lane {
     pub(crate) fn new(instance: usize) -> Self {
-        Self { instance, publish: Mutex::new(None), combiner: Combiner::default(), logical_bytes: AtomicU64::new(0) }
+        Self {
+            instance,
+            publish: Mutex::new(None),
+            combiner: Combiner::default(),
+            logical_bytes: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
+        }
     }
 
     /// The right to publish in this lane.
     pub(crate) fn lock(&self) -> Held<'_> {
         seam::pass(seam::Point::Lock);
-        Held(self.publish.lock().unwrap_or_else(PoisonError::into_inner))
+        Held(match self.publish.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => self.wait(),
+        })
+    }
+
+    /// Wait for the lock, and count how long.
+    #[cold]
+    fn wait(&self) -> MutexGuard<'_, Option<Outgoing>> {
+        let begun = Instant::now();
+        let held = self.publish.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waited_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        held
+    }
+
+    /// How long callers have waited for this lane, all together.
+    pub(crate) fn waited_ns(&self) -> u64 {
+        self.waited_ns.load(Ordering::Relaxed)
     }
 
     /// Apply operations that were checked and belong to this lane; returns when they are as durable as asked.

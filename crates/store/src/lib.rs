@@ -9,6 +9,7 @@
 //! | `intent` | atomic batches across partitions, through any crash |
 //! | [`Scan`], [`Snapshot`], `merge`, `chain`, `owned` | one ordered view, one point in history |
 //! | `migration` | units that move from one partition to another while reads and writes go on, through any crash |
+//! | [`Repartition`], [`Plans`], `planning` | partitions that move by themselves: what is watched, planned, moved, and what came of it |
 //! | [`Update`], `stripes` | read-modify-write |
 //! | `copy`, `backup`, [`StoreStats`] | checkpoints, backups, figures, verification |
 //! | `repair` | what is sound of a damaged store |
@@ -38,6 +39,7 @@ mod options;
 mod owned;
 mod owner;
 mod placement;
+mod planning;
 mod poison;
 mod present;
 #[cfg(test)]
@@ -59,7 +61,8 @@ pub use as_engine::StoreEngine;
 pub use migration::{Moved, Pace};
 pub use options::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
 pub use placement::{Epoch, PartitionId, Placement, SLOTS, UnitId};
+pub use planning::{Level, PlanReport, Plans, Refused, Repartition, planner_names};
 pub use rmw::Update;
 pub use scan::{Range, Scan, Snapshot};
-pub use stats::StoreStats;
+pub use stats::{Moves, StoreStats};
 pub use store::Store;

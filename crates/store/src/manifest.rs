@@ -46,17 +46,12 @@ pub(crate) struct Manifest {
 impl Manifest {
     pub(crate) fn encode(&self) -> Result<String> {
         let fields = toml::to_string(self).map_err(|e| Error::invalid(format!("cannot write the manifest: {e}")))?;
-        let text = format!("{TITLE}{fields}");
-        let checksum = crc32c::crc32c(text.as_bytes());
-        Ok(format!("{text}{CHECKSUM}{checksum:08x}\n"))
+        Ok(seal(format!("{TITLE}{fields}")))
     }
 
     pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<Self> {
         let damaged = |offset: usize, what: &str| Error::corruption(path, offset as u64, what);
-        let text = std::str::from_utf8(bytes).map_err(|e| damaged(e.valid_up_to(), "the manifest is not text"))?;
-        let sum_at =
-            text.rfind(CHECKSUM).ok_or_else(|| damaged(bytes.len(), "the manifest ends before its checksum"))?;
-        let (body, sum) = text.split_at(sum_at);
+        let (body, sum) = split(path, bytes)?;
         // The format comes before the checksum: a newer version may sum differently.
         let table: toml::Table = body.parse().map_err(|_| damaged(0, "the manifest is not TOML"))?;
         let format = table.get("format").and_then(toml::Value::as_integer).unwrap_or(0);
@@ -66,10 +61,7 @@ impl Manifest {
                 path.display()
             )));
         }
-        let expected = format!("{CHECKSUM}{:08x}\n", crc32c::crc32c(body.as_bytes()));
-        if sum != expected {
-            return Err(damaged(sum_at, "the manifest's checksum differs from its contents"));
-        }
+        check(path, body, sum)?;
         let manifest: Self = table.try_into().map_err(|e: toml::de::Error| {
             Error::unsupported(format!("{}: {} (written by another version?)", path.display(), e.message()))
         })?;
@@ -98,6 +90,34 @@ impl Manifest {
     pub(crate) fn engine_dir(&self, dir: &Path, index: usize) -> PathBuf {
         dir.join(&self.engine_dirs[index])
     }
+}
+
+/// `text` with its checksum as its last line.
+pub(crate) fn seal(text: String) -> String {
+    let checksum = crc32c::crc32c(text.as_bytes());
+    format!("{text}{CHECKSUM}{checksum:08x}\n")
+}
+
+/// What [`seal`] was given; `Corruption` where it is not what stands there.
+pub(crate) fn unseal<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str> {
+    let (body, sum) = split(path, bytes)?;
+    check(path, body, sum)?;
+    Ok(body)
+}
+
+/// The text and its last line.
+fn split<'a>(path: &Path, bytes: &'a [u8]) -> Result<(&'a str, &'a str)> {
+    let damaged = |offset: usize, what: &str| Error::corruption(path, offset as u64, what);
+    let text = std::str::from_utf8(bytes).map_err(|e| damaged(e.valid_up_to(), "the file is not text"))?;
+    let sum_at = text.rfind(CHECKSUM).ok_or_else(|| damaged(bytes.len(), "the file ends before its checksum"))?;
+    Ok(text.split_at(sum_at))
+}
+
+fn check(path: &Path, body: &str, sum: &str) -> Result<()> {
+    if sum == format!("{CHECKSUM}{:08x}\n", crc32c::crc32c(body.as_bytes())) {
+        return Ok(());
+    }
+    Err(Error::corruption(path, body.len() as u64, "the file's checksum differs from its contents"))
 }
 
 /// All bytes of a small file.

@@ -14,6 +14,7 @@ use crate::migration::{Mover, Tidier};
 use crate::options::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
 use crate::owner::{LOCK, Owner};
 use crate::placement::PlacementJournal;
+use crate::planning::{self, DEFAULT_PLANNER, Parts, Planning, Repartition, Settings, Watch};
 use crate::poison::Poison;
 use crate::present::Present;
 use crate::retirer::Retirer;
@@ -39,6 +40,7 @@ pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result
     if exists && options.must_be_new {
         return Err(Error::invalid(format!("there is a store in {} already", dir.display())));
     }
+    planning::check(options)?;
     if !exists {
         Manifest::for_options(&*io, options, registry)?;
         refuse_strangers(&*io, dir)?;
@@ -212,8 +214,8 @@ impl<'a> Opening<'a> {
         });
         // A file system that was given may be a simulated one: see `engines`.
         let moves = mover.as_ref().filter(|_| self.options.io.is_none() && engine_can.ordered);
-        let tidier = moves.map(|mover| Tidier::new(Arc::clone(mover)));
-        tidier.iter().for_each(Tidier::wake);
+        let tidier = moves.map(|mover| Arc::new(Tidier::new(Arc::clone(mover))));
+        tidier.iter().for_each(|tidier| tidier.wake());
         let mut warnings = Vec::new();
         if owner.machine_went_down && engine_can.survives_power_cut.is_none_or(|level| level > Durability::Os) {
             warnings.push(format!(
@@ -221,8 +223,38 @@ impl<'a> Opening<'a> {
                 self.kind.name
             ));
         }
+        let planning = match (self.options.repartition, &mover) {
+            (Repartition::Off, _) => None,
+            (Repartition::Every(_), Some(_)) if !engine_can.ordered => {
+                return Err(planning::refused(&format!("{} keeps no order", self.kind.name)));
+            }
+            (Repartition::Every(_), Some(_)) if self.manifest.partitions < 2 => {
+                return Err(planning::refused("this store has one partition"));
+            }
+            (Repartition::Every(interval), Some(mover)) => {
+                let settings = Settings::every(interval);
+                let spans = self.manifest.placement_kind()? == PlacementKind::Range;
+                let parts = Parts {
+                    watch: Arc::new(Watch::new(settings.rates, spans)),
+                    settings,
+                    planner: self.options.planner.clone().unwrap_or_else(|| DEFAULT_PLANNER.to_owned()),
+                    mover: Arc::clone(mover),
+                    tidier: tidier.clone(),
+                    io: Arc::clone(&self.io),
+                    dir: self.dir.to_path_buf(),
+                    partitions: self.manifest.partitions,
+                };
+                // A file system that was given may be a simulated one: see `engines`.
+                Some(Planning::start(parts, self.options.io.is_none(), &mut |warning| warnings.push(warning))?)
+            }
+            (Repartition::Every(_), None) => {
+                return Err(planning::refused(&format!("this store has partitioning {partitioning}")));
+            }
+        };
         Ok(Store {
             inner: Arc::new(Inner {
+                watch: planning.as_ref().map(Planning::watch),
+                planning,
                 instances,
                 lanes,
                 intents,

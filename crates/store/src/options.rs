@@ -8,7 +8,7 @@ use std::sync::Arc;
 use biombo_base::io::{Io, IoMode};
 use biombo_engine::{Durability, Error, Registry, Result};
 
-use crate::Store;
+use crate::{Repartition, Store};
 
 /// The most partitions that a store may have.
 pub const PARTITIONS_MAX: u32 = 1024;
@@ -98,6 +98,8 @@ pub struct Options {
     pub(crate) must_exist: bool,
     pub(crate) must_be_new: bool,
     pub(crate) grow: bool,
+    pub(crate) repartition: Repartition,
+    pub(crate) planner: Option<String>,
     pub(crate) journal_segment_bytes: Option<u64>,
     pub(crate) io: Option<Arc<dyn Io>>,
 }
@@ -195,6 +197,31 @@ impl Options {
     /// [`Store::spread`] then gives them their share, while reads and writes go on.
     pub fn grow(mut self, grow: bool) -> Self {
         self.grow = grow;
+        self
+    }
+
+    /// Whether the partitions move by themselves to where the load is; unset: they do not. Needs `hard` partitions, more than one, of an engine with
+    /// order; anything else is refused (`Unsupported`). It may differ at each opening.
+    ///
+    /// ```
+    /// # use biombo_engine::{Registry, memory};
+    /// # use biombo_store::{Options, Repartition};
+    /// # let mut registry = Registry::new();
+    /// # registry.add(memory::kind());
+    /// # let dir = tempfile::tempdir().expect("a temporary directory");
+    /// let options = Options::new().engine("memory").partitions(8).repartition("1s".parse()?);
+    /// let store = options.open(dir.path(), &registry)?;
+    /// assert_eq!(store.plans()?.carried_out, 0);
+    /// # Ok::<(), biombo_engine::Error>(())
+    /// ```
+    pub fn repartition(mut self, repartition: Repartition) -> Self {
+        self.repartition = repartition;
+        self
+    }
+
+    /// Who plans the moves, by name (`multilevel`, `fennel`, `ldg`, `greedy`, and `metis` in builds with it); unset: `ldg`.
+    pub fn planner(mut self, name: impl Into<String>) -> Self {
+        self.planner = Some(name.into());
         self
     }
 

@@ -42,6 +42,9 @@ impl Store {
         let inner = &*self.inner;
         inner.poison.check()?;
         inner.capabilities.check_key(key)?;
+        if let Some(watch) = &inner.watch {
+            watch.tracker.write(key);
+        }
         let checked = |update: Update| {
             if let Update::Put(value) = &update {
                 inner.capabilities.check(&Op::Put { key, value })?;

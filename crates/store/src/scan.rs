@@ -64,8 +64,24 @@ pub struct Scan {
     range: Range,
     left: u64,
     started: bool,
+    /// Whether it tells in the end what it went over.
+    spans: bool,
     // Keeps the store open for as long as the scan lives.
-    _store: Arc<Inner>,
+    store: Arc<Inner>,
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        if let (true, Some(watch), Some(last)) = (self.spans && self.started, &self.store.watch, self.cursor.key()) {
+            let (first, end) = (self.range.from.as_slice(), self.range.to.as_deref());
+            // Forward it began at `from` and stands on the last key, or on one past its end; backward it began before `to`.
+            match (self.range.reverse, end) {
+                (false, _) => watch.tracker.read_span(first, last),
+                (true, Some(to)) => watch.tracker.read_span(last.max(first), to),
+                (true, None) => watch.tracker.read(last),
+            }
+        }
+    }
 }
 
 impl Scan {
@@ -145,7 +161,9 @@ impl Store {
     /// Scan a range in order, over one point in history. `Unsupported` on an engine without order.
     pub fn scan(&self, range: Range) -> Result<Scan> {
         let cursor = self.inner.cursor_over_present(&range)?;
-        Ok(Scan::new(cursor, range, Arc::clone(&self.inner)))
+        let mut scan = Scan::new(cursor, range, Arc::clone(&self.inner));
+        scan.spans = self.inner.watch.as_ref().is_some_and(|watch| watch.spans);
+        Ok(scan)
     }
 
     /// A cursor over all keys, at one point in history.
@@ -181,7 +199,7 @@ impl Store {
 
 impl Scan {
     fn new(cursor: Box<dyn Cursor>, range: Range, store: Arc<Inner>) -> Self {
-        Self { cursor, left: range.limit.unwrap_or(u64::MAX), range, started: false, _store: store }
+        Self { cursor, left: range.limit.unwrap_or(u64::MAX), range, started: false, spans: false, store }
     }
 }
 

@@ -36,10 +36,30 @@ pub struct StoreStats {
     pub engine_write_bytes: Option<u64>,
     /// Bytes of atomic batches that the intent journal still holds.
     pub intent_bytes: u64,
+    /// What has moved between partitions since the store was opened, whoever moved it.
+    pub moves: Moves,
+    /// Keys that are pinned elsewhere than their slot.
+    pub pins: u64,
     /// Why the store is read-only, if it is.
     pub poisoned: Option<String>,
     /// Each engine instance's own figures.
     pub instances: Vec<Stats>,
+}
+
+/// Moves between partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Moves {
+    /// Plans of the store's own that were carried out. [`Store::plans`] says more of them.
+    pub plans: u64,
+    /// Plans of its own that it made and did not begin.
+    pub refused: u64,
+    /// Units, and single keys.
+    pub units: u64,
+    /// Keys that were copied.
+    pub keys: u64,
+    /// Bytes that were copied.
+    pub bytes: u64,
 }
 
 impl StoreStats {
@@ -100,9 +120,17 @@ impl Store {
             logical_write_bytes: inner.lanes.iter().map(|lane| lane.logical_bytes()).sum(),
             engine_write_bytes: sum(|s| s.written_bytes),
             intent_bytes: inner.intents.as_ref().map_or(0, |intents| intents.outstanding_bytes()),
+            moves: self.moves(),
+            pins: placement.pins() as u64,
             poisoned: inner.poison.why().map(str::to_owned),
             instances,
         })
+    }
+
+    fn moves(&self) -> Moves {
+        let (units, keys, bytes) = self.inner.mover.as_ref().map_or((0, 0, 0), |mover| mover.totals());
+        let (plans, refused) = self.inner.planning.as_ref().map_or((0, 0), |planning| planning.driver.since_opened());
+        Moves { plans, refused, units, keys, bytes }
     }
 
     /// Read everything: every engine verifies itself, and every key is where the placement says, or where a move may have left it.

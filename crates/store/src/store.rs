@@ -13,6 +13,7 @@ use crate::manifest::Manifest;
 use crate::migration::{Mover, Tidier};
 use crate::options::{Partitioning, PlacementKind};
 use crate::owner::Owner;
+use crate::planning::{Planning, Watch};
 use crate::poison::Poison;
 use crate::present::Present;
 use crate::retirer::Retirer;
@@ -35,7 +36,8 @@ pub struct Store {
 
 pub(crate) struct Inner {
     // Fields are dropped in this order: the threads end first; engines go before the lock that says the store is free.
-    pub(crate) tidier: Option<Tidier>,
+    pub(crate) planning: Option<Planning>,
+    pub(crate) tidier: Option<Arc<Tidier>>,
     pub(crate) _retirer: Option<Retirer>,
     pub(crate) instances: Arc<[Instance]>,
     pub(crate) lanes: Arc<[Lane]>,
@@ -43,6 +45,8 @@ pub(crate) struct Inner {
     pub(crate) topology: Arc<Present<Topology>>,
     /// Under `hard` partitioning.
     pub(crate) mover: Option<Arc<Mover>>,
+    /// Where operations leave what they did, if the store repartitions itself.
+    pub(crate) watch: Option<Arc<Watch>>,
     pub(crate) stripes: Stripes,
     pub(crate) poison: Arc<Poison>,
     pub(crate) capabilities: Capabilities,
@@ -60,42 +64,19 @@ impl Store {
     ///
     /// Runs on the calling thread, straight to the owner's engine; never waits for a writer of another key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
-        self.inner.capabilities.check_key(key)?;
-        match self.inner.partitioning {
-            Partitioning::Hard => {
-                let stored = keyspace::encode(key);
-                loop {
-                    let (version, instance) = self.inner.instance_of(key);
-                    let found = instance.get(&stored)?;
-                    // `topology` says why a hit is right, and a miss only if nothing has moved.
-                    if found.is_some() || self.inner.topology.version() == version {
-                        return Ok(found);
-                    }
-                }
-            }
-            _ => self.inner.instances[0].engine.get(key),
+        if let Some(watch) = &self.inner.watch {
+            watch.tracker.read(key);
         }
+        self.inner.get(key)
     }
 
     /// Copy the value of `key` into `into` (cleared first) and say whether there is one: the cheapest read for a caller that
     /// reuses its buffer.
     pub fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        self.inner.capabilities.check_key(key)?;
-        match self.inner.partitioning {
-            Partitioning::Hard => {
-                let stored = keyspace::encode(key);
-                loop {
-                    let (version, instance) = self.inner.instance_of(key);
-                    if instance.get_into(&stored, into)? {
-                        return Ok(true);
-                    }
-                    if self.inner.topology.version() == version {
-                        return Ok(false);
-                    }
-                }
-            }
-            _ => self.inner.instances[0].engine.get_into(key, into),
+        if let Some(watch) = &self.inner.watch {
+            watch.tracker.read(key);
         }
+        self.inner.get_into(key, into)
     }
 
     /// Whether `key` is there.
@@ -106,14 +87,11 @@ impl Store {
     /// The values of several keys, in their order. Each is read for itself; take a snapshot for one point in history. Engines
     /// that can are told of the keys ahead, so that many waits for memory become one.
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value<'_>>>> {
-        let mut values = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(AHEAD_KEYS) {
-            self.inner.prefetch(keys);
-            for key in keys {
-                values.push(self.get(key.as_ref())?);
-            }
+        let inner = &*self.inner;
+        match &inner.watch {
+            None => inner.multi_get(keys),
+            Some(watch) => watch.read_group(keys, |key| inner.owner_of(key).1, || inner.multi_get(keys)),
         }
-        Ok(values)
     }
 
     /// Set `key` to `value`.
@@ -225,6 +203,56 @@ impl std::fmt::Debug for Store {
 }
 
 impl Inner {
+    #[inline]
+    fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
+        self.capabilities.check_key(key)?;
+        match self.partitioning {
+            Partitioning::Hard => {
+                let stored = keyspace::encode(key);
+                loop {
+                    let (version, instance) = self.instance_of(key);
+                    let found = instance.get(&stored)?;
+                    // `topology` says why a hit is right, and a miss only if nothing has moved.
+                    if found.is_some() || self.topology.version() == version {
+                        return Ok(found);
+                    }
+                }
+            }
+            _ => self.instances[0].engine.get(key),
+        }
+    }
+
+    #[inline]
+    fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        self.capabilities.check_key(key)?;
+        match self.partitioning {
+            Partitioning::Hard => {
+                let stored = keyspace::encode(key);
+                loop {
+                    let (version, instance) = self.instance_of(key);
+                    if instance.get_into(&stored, into)? {
+                        return Ok(true);
+                    }
+                    if self.topology.version() == version {
+                        return Ok(false);
+                    }
+                }
+            }
+            _ => self.instances[0].engine.get_into(key, into),
+        }
+    }
+
+    fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value<'_>>>> {
+        let mut values = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(AHEAD_KEYS) {
+            self.prefetch(keys);
+            for key in keys {
+                values.push(self.get(key.as_ref())?);
+            }
+        }
+        Ok(values)
+    }
+
     /// The number of the partition that owns `key`, and the version of the topology that says so.
     #[inline]
     pub(crate) fn owner_of(&self, key: &[u8]) -> (u64, usize) {

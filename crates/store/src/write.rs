@@ -52,6 +52,13 @@ impl Inner {
 
     /// Apply operations atomically.
     pub(crate) fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        match &self.watch {
+            None => self.write_unwatched(ops, durability),
+            Some(watch) => watch.write(ops, |key| self.owner_of(key).1, || self.write_unwatched(ops, durability)),
+        }
+    }
+
+    fn write_unwatched(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
         self.poison.check()?;
         for op in ops {
             self.capabilities.check(op)?;
@@ -183,8 +190,11 @@ impl Inner {
             return self.write(&ops, durability);
         }
         self.poison.check()?;
+        if let Some(watch) = &self.watch {
+            watch.write_each(&ops);
+        }
         if durability == Durability::Sync && self.may_wait(&ops) {
-            return self.write(&ops, durability);
+            return self.write_unwatched(&ops, durability);
         }
         for op in &ops {
             self.capabilities.check(op)?;

@@ -49,7 +49,7 @@ mod tidy;
 #[cfg(test)]
 mod tidy_tests;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ pub struct Moved {
 }
 
 impl Moved {
-    fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.units += other.units;
         self.keys += other.keys;
         self.bytes += other.bytes;
@@ -135,6 +135,17 @@ pub(crate) struct Mover {
     pub(crate) handover: Handover,
     /// Of topologies that were replaced: scans that may still read by them.
     older_scans: Mutex<Vec<Arc<Scans>>>,
+    /// The store is closing: moves that have not changed hands yet are given up.
+    pub(crate) closing: AtomicBool,
+    totals: Totals,
+}
+
+/// What has moved since the store was opened.
+#[derive(Default)]
+struct Totals {
+    units: AtomicU64,
+    keys: AtomicU64,
+    bytes: AtomicU64,
 }
 
 impl Mover {
@@ -157,7 +168,20 @@ impl Mover {
             journal: Mutex::new(journal),
             handover: Handover::default(),
             older_scans: Mutex::default(),
+            closing: AtomicBool::new(false),
+            totals: Totals::default(),
         }
+    }
+
+    /// How long callers have waited for lanes.
+    pub(crate) fn waited_ns(&self) -> u64 {
+        self.lanes.iter().map(Lane::waited_ns).sum()
+    }
+
+    /// Units, keys and bytes that have moved since the store was opened.
+    pub(crate) fn totals(&self) -> (u64, u64, u64) {
+        let of = |total: &AtomicU64| total.load(Ordering::Relaxed);
+        (of(&self.totals.units), of(&self.totals.keys), of(&self.totals.bytes))
     }
 
     /// The role of a caller who was asked to move or to clean.
@@ -202,7 +226,8 @@ impl Mover {
     /// Clean one leftover, all of it. False: a scan may be reading it.
     fn clean(&self, id: MoveId, holder: PartitionId, units: &UnitSet, pace: Pace) -> Result<bool> {
         let cleaning = Cleaning { mover: self, id, holder, units, pace };
-        Ok(cleaning.run(&mut Vec::new(), &mut || true)? == Cleaned::Whole)
+        let mut is_open = || !self.closing.load(Ordering::Relaxed);
+        Ok(cleaning.run(&mut Vec::new(), &mut is_open)? == Cleaned::Whole)
     }
 
     /// Those leftovers in `partition`, or in all, of which `wanted` holds.
@@ -210,6 +235,92 @@ impl Mover {
         let journal = self.journal();
         let found = journal.leftovers().filter(|(_, leftover)| wanted(leftover.holder(), &leftover.units));
         found.map(|(id, leftover)| (id, leftover.holder(), Arc::clone(&leftover.units))).collect()
+    }
+}
+
+impl Mover {
+    /// [`Store::move_units`].
+    pub(crate) fn move_units(&self, units: &[UnitId], to: PartitionId, pace: Pace) -> Result<Moved> {
+        let _role = self.take_role();
+        let topology = self.topology.get().1;
+        let placement = &topology.placement;
+        UnitSet::of(placement, units)?;
+        self.check_target(to)?;
+        let mut moved = Moved { cleaned: true, ..Moved::default() };
+        let mut owned: Vec<_> = units.iter().filter_map(|unit| Some((placement.owner_of(*unit)?, *unit))).collect();
+        owned.retain(|(owner, _)| *owner != to);
+        owned.sort_unstable();
+        owned.dedup();
+        for group in owned.chunk_by(|(a, _), (b, _)| a == b) {
+            let units: Vec<_> = group.iter().map(|(_, unit)| *unit).collect();
+            let units = Arc::new(UnitSet::of(placement, &units)?);
+            self.move_group(&units, group[0].0, to, pace, &mut moved)?;
+        }
+        Ok(moved)
+    }
+
+    /// [`Store::move_keys`].
+    pub(crate) fn move_keys(&self, keys: &[impl AsRef<[u8]>], to: PartitionId, pace: Pace) -> Result<Moved> {
+        let _role = self.take_role();
+        let topology = self.topology.get().1;
+        let placement = &topology.placement;
+        self.check_target(to)?;
+        UnitSet::of_keys(placement, keys.iter().map(AsRef::as_ref))?;
+        let mut moved = Moved { cleaned: true, ..Moved::default() };
+        let mut owned: Vec<_> = keys.iter().map(|key| (placement.owner(key.as_ref()), key.as_ref())).collect();
+        owned.retain(|(owner, _)| *owner != to);
+        owned.sort_unstable();
+        for group in owned.chunk_by(|(a, _), (b, _)| a == b) {
+            let units = Arc::new(UnitSet::of_keys(placement, group.iter().map(|(_, key)| *key))?);
+            self.move_group(&units, group[0].0, to, pace, &mut moved)?;
+        }
+        Ok(moved)
+    }
+
+    fn check_target(&self, to: PartitionId) -> Result<()> {
+        let count = self.instances.len();
+        if to.index() < count {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("there is no partition {}: the store has {count}", to.0)))
+    }
+
+    /// Move units of one partition.
+    fn move_group(
+        &self,
+        units: &Arc<UnitSet>,
+        from: PartitionId,
+        to: PartitionId,
+        pace: Pace,
+        moved: &mut Moved,
+    ) -> Result<()> {
+        self.poison.check()?;
+        for (id, holder, old) in self.leftovers(|holder, old| holder == to && old.meets(units)) {
+            if !self.clean(id, holder, &old, pace)? {
+                let what = format!("partition {} still holds keys of these units that a scan may be reading", to.0);
+                return Err(Error::new(ErrorKind::Busy, what));
+            }
+        }
+        let mut carrier = Carrier::new(self, units, from, to, pace);
+        let end = carrier.run();
+        let (figures, error) = carrier.into_parts();
+        match end {
+            End::Moved => {}
+            _ => return Err(error.unwrap_or_else(|| Error::new(ErrorKind::Busy, TOO_FAST))),
+        }
+        self.totals.units.fetch_add(units.len() as u64, Ordering::Relaxed);
+        self.totals.keys.fetch_add(figures.keys, Ordering::Relaxed);
+        self.totals.bytes.fetch_add(figures.bytes, Ordering::Relaxed);
+        moved.units += units.len();
+        moved.keys += figures.keys;
+        moved.bytes += figures.bytes;
+        moved.forwarded += figures.forwarded;
+        moved.pause = moved.pause.max(figures.pause);
+        for (id, holder, old) in self.leftovers(|holder, old| holder == from && old == &**units) {
+            // The units have moved, whatever comes of this; who cleans later is told of what is in the way.
+            moved.cleaned &= self.clean(id, holder, &old, pace).unwrap_or(false);
+        }
+        Ok(())
     }
 }
 
@@ -242,23 +353,8 @@ impl Store {
     /// # Ok::<(), biombo_engine::Error>(())
     /// ```
     pub fn move_units(&self, units: &[UnitId], to: PartitionId, pace: Pace) -> Result<Moved> {
-        let mover = self.mover()?;
-        let _role = mover.take_role();
         let _tidy = Tidied(&self.inner);
-        let placement = self.placement();
-        UnitSet::of(&placement, units)?;
-        self.check_target(to)?;
-        let mut moved = Moved { cleaned: true, ..Moved::default() };
-        let mut owned: Vec<_> = units.iter().filter_map(|unit| Some((placement.owner_of(*unit)?, *unit))).collect();
-        owned.retain(|(owner, _)| *owner != to);
-        owned.sort_unstable();
-        owned.dedup();
-        for group in owned.chunk_by(|(a, _), (b, _)| a == b) {
-            let units: Vec<_> = group.iter().map(|(_, unit)| *unit).collect();
-            let units = Arc::new(UnitSet::of(&placement, &units)?);
-            self.move_group(&units, group[0].0, to, pace, &mut moved)?;
-        }
-        Ok(moved)
+        self.mover()?.move_units(units, to, pace)
     }
 
     /// Give single keys to the partition `to`, wherever their slots are: hot keys, or such as are accessed together. They stay *pinned* there,
@@ -283,65 +379,8 @@ impl Store {
     /// # Ok::<(), biombo_engine::Error>(())
     /// ```
     pub fn move_keys(&self, keys: &[impl AsRef<[u8]>], to: PartitionId, pace: Pace) -> Result<Moved> {
-        let mover = self.mover()?;
-        let _role = mover.take_role();
         let _tidy = Tidied(&self.inner);
-        let placement = self.placement();
-        self.check_target(to)?;
-        UnitSet::of_keys(&placement, keys.iter().map(AsRef::as_ref))?;
-        let mut moved = Moved { cleaned: true, ..Moved::default() };
-        let mut owned: Vec<_> = keys.iter().map(|key| (placement.owner(key.as_ref()), key.as_ref())).collect();
-        owned.retain(|(owner, _)| *owner != to);
-        owned.sort_unstable();
-        for group in owned.chunk_by(|(a, _), (b, _)| a == b) {
-            let units = Arc::new(UnitSet::of_keys(&placement, group.iter().map(|(_, key)| *key))?);
-            self.move_group(&units, group[0].0, to, pace, &mut moved)?;
-        }
-        Ok(moved)
-    }
-
-    fn check_target(&self, to: PartitionId) -> Result<()> {
-        let count = self.inner.instances.len();
-        if to.index() < count {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("there is no partition {}: the store has {count}", to.0)))
-    }
-
-    /// Move units of one partition.
-    fn move_group(
-        &self,
-        units: &Arc<UnitSet>,
-        from: PartitionId,
-        to: PartitionId,
-        pace: Pace,
-        moved: &mut Moved,
-    ) -> Result<()> {
-        let mover = self.mover()?;
-        mover.poison.check()?;
-        for (id, holder, old) in mover.leftovers(|holder, old| holder == to && old.meets(units)) {
-            if !mover.clean(id, holder, &old, pace)? {
-                let what = format!("partition {} still holds keys of these units that a scan may be reading", to.0);
-                return Err(Error::new(ErrorKind::Busy, what));
-            }
-        }
-        let mut carrier = Carrier::new(mover, units, from, to, pace);
-        let end = carrier.run();
-        let (figures, error) = carrier.into_parts();
-        match end {
-            End::Moved => {}
-            _ => return Err(error.unwrap_or_else(|| Error::new(ErrorKind::Busy, TOO_FAST))),
-        }
-        moved.units += units.len();
-        moved.keys += figures.keys;
-        moved.bytes += figures.bytes;
-        moved.forwarded += figures.forwarded;
-        moved.pause = moved.pause.max(figures.pause);
-        for (id, holder, old) in mover.leftovers(|holder, old| holder == from && old == &**units) {
-            // The units have moved, whatever comes of this; who cleans later is told of what is in the way.
-            moved.cleaned &= mover.clean(id, holder, &old, pace).unwrap_or(false);
-        }
-        Ok(())
+        self.mover()?.move_keys(keys, to, pace)
     }
 
     /// Delete what moves have left over: in partitions that units have left, or that a move was to and was given up, by an error or

@@ -4,6 +4,7 @@
 //! by the source, unless the flip may have been appended: then the store turns read-only.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use biombo_engine::{Batch, Error, ErrorKind, Op, Result};
@@ -116,7 +117,12 @@ impl<'a> Carrier<'a> {
                 *self.lane().lock().0 = Some(Outgoing::new(Arc::clone(self.units)));
                 self.attached = true;
             }
-            Step::Read => return Ok(if self.read()? { Outcome::Done } else { Outcome::End }),
+            Step::Read => {
+                if self.mover.closing.load(Ordering::Relaxed) {
+                    return Err(Error::new(ErrorKind::Busy, "the store is closing: what has not moved stays"));
+                }
+                return Ok(if self.read()? { Outcome::Done } else { Outcome::End });
+            }
             Step::Take => {
                 self.take(false)?;
                 return Ok(Outcome::Taken(self.taken.bytes()));

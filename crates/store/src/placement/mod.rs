@@ -166,6 +166,17 @@ impl Placement {
         }
     }
 
+    /// Whether `key` is pinned elsewhere than its slot.
+    pub(crate) fn is_pinned(&self, key: &[u8]) -> bool {
+        matches!(&self.units, Units::Hash { pins, .. } if pins.find(xxh3_64(key), key).is_some())
+    }
+
+    /// The keys that are pinned, and where, in no order.
+    pub(crate) fn pinned(&self) -> impl Iterator<Item = (&[u8], PartitionId)> {
+        let pins = if let Units::Hash { pins, .. } = &self.units { Some(pins) } else { None };
+        pins.into_iter().flat_map(Pins::iter)
+    }
+
     /// How many keys are pinned elsewhere than their slot.
     pub fn pins(&self) -> usize {
         if let Units::Hash { pins, .. } = &self.units { pins.len() } else { 0 }

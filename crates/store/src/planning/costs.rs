@@ -1,0 +1,202 @@
+//! What it costs that keys which are accessed together lie apart, and that partitions are not equally loaded: measured where it can be.
+//!
+//! A group that lies apart takes longer than one of the same size that lies together; by how much, for each edge of a path through its keys
+//! that is cut, is the price of a cut ([`Costs::cut_ns`]). While no group of a size lies together, which is how every store begins, the
+//! price is a guess, and never more than a share of what such a group was seen to take. Once some do, it is the difference between the two, and the
+//! guess is forgotten: a plan whose premise was wrong takes its own ground away.
+//!
+//! The price of uneven load is what writers were seen to wait for each other's lanes ([`Costs::waited_ns`]), less what they would wait if the same
+//! load were even.
+//!
+//! Invariant: no price is negative or more than what was measured, or guessed within what was measured.
+
+use biombo_tracker::GROUP_KEYS_MAX;
+
+use super::watch::{Times, Way};
+
+/// What is guessed of a cut edge, reads and writes: a read of several partitions touches the more of their memory; a write of several needs an
+/// intent that is synced.
+const GUESS_NS: [f64; 2] = [200.0, 6_000.0];
+/// The share of the time of a group that lies apart which is guessed to be the price of its lying apart, at most.
+const GUESS_SHARE_MAX: [f64; 2] = [0.1, 0.7];
+/// So many groups of a size and a kind have been timed, or it is not known how long they take.
+const TIMED_MIN: f64 = 16.0;
+
+/// What was timed lately, by the half-life of the window.
+#[derive(Default)]
+pub(crate) struct Costs {
+    times: Times,
+    /// For each way and size: what a group takes that lies together, as far as was known last.
+    together_ns: [Vec<Option<f64>>; 2],
+    /// For each way: what a cut edge costs, as far as was known last.
+    cut_ns: [Option<f64>; 2],
+    /// How many edges of paths through groups there were, by way.
+    edges: [f64; 2],
+    /// What writers waited for lanes since the placement changed, and how many keys they wrote.
+    waited_ns: f64,
+    writes: f64,
+    /// Groups' samples, and accesses that they stand for.
+    samples: f64,
+    weight: f64,
+}
+
+impl Costs {
+    /// Take in what was timed, and what writers waited, since the last call; what was before counts by `factor` less.
+    pub(crate) fn add(&mut self, factor: f64, times: &Times, waited_ns: f64) {
+        let new = times.0.iter().flatten();
+        for (known, new) in self.times.0.iter_mut().flatten().zip(new) {
+            known.together = known.together * factor + new.together;
+            known.together_ns = known.together_ns * factor + new.together_ns;
+            known.apart = known.apart * factor + new.apart;
+            known.apart_ns = known.apart_ns * factor + new.apart_ns;
+            known.apart_cut = known.apart_cut * factor + new.apart_cut;
+        }
+        let others = [&mut self.samples, &mut self.weight, &mut self.waited_ns, &mut self.writes];
+        self.edges.iter_mut().chain(others).for_each(|value| *value *= factor);
+        self.waited_ns += waited_ns;
+        for way in Way::ALL {
+            self.together_ns[way.index()].resize(GROUP_KEYS_MAX + 1, None);
+            for (known, timed) in self.together_ns[way.index()].iter_mut().zip(&self.times.0[way.index()]) {
+                if timed.together >= TIMED_MIN {
+                    *known = Some(timed.together_ns / timed.together);
+                }
+            }
+            self.cut_ns[way.index()] = self.measured(way).or(self.cut_ns[way.index()]);
+        }
+    }
+
+    /// A sample of `keys` keys that were accessed together, which stands for `weight` such accesses.
+    pub(crate) fn note_group(&mut self, way: Way, keys: usize, weight: f64) {
+        self.edges[way.index()] += (keys.max(1) - 1) as f64 * weight;
+        self.samples += 1.0;
+        self.weight += weight;
+    }
+
+    /// So many keys were written.
+    pub(crate) fn note_writes(&mut self, keys: f64) {
+        self.writes += keys;
+    }
+
+    /// The placement has changed: what writers waited before says nothing about it.
+    pub(crate) fn forget_waits(&mut self) {
+        (self.waited_ns, self.writes) = (0.0, 0.0);
+    }
+
+    /// What writers waited for each key.
+    pub(crate) fn waited_per_write_ns(&self) -> f64 {
+        if self.writes > 0.0 { self.waited_ns / self.writes } else { 0.0 }
+    }
+
+    /// What a sample of a group stands for.
+    pub(crate) fn sample_weight(&self) -> f64 {
+        if self.samples > 0.0 { self.weight / self.samples } else { f64::INFINITY }
+    }
+
+    /// What one cut edge costs of reads, or of writes.
+    pub(crate) fn cut_ns_of(&self, way: Way) -> f64 {
+        self.cut_ns[way.index()].unwrap_or(0.0)
+    }
+
+    /// What one cut edge costs of those that the window knows, reads and writes as they come.
+    pub(crate) fn cut_ns(&self) -> f64 {
+        let edges: f64 = self.edges.iter().sum();
+        let price = |way: Way| self.cut_ns_of(way) * self.edges[way.index()];
+        if edges > 0.0 { Way::ALL.into_iter().map(price).sum::<f64>() / edges } else { 0.0 }
+    }
+
+    /// What writers waited for lanes, in the window.
+    pub(crate) fn waited_ns(&self) -> f64 {
+        self.waited_ns
+    }
+
+    /// The mean over the sizes, each by how much of it lies apart.
+    fn measured(&self, way: Way) -> Option<f64> {
+        let (mut saving_ns, mut cut) = (0.0, 0.0);
+        for (timed, together_ns) in self.times.0[way.index()].iter().zip(&self.together_ns[way.index()]) {
+            if timed.apart < TIMED_MIN {
+                continue;
+            }
+            let apart_ns = timed.apart_ns / timed.apart;
+            let gap_ns = match together_ns {
+                Some(together_ns) => (apart_ns - together_ns).max(0.0),
+                None => {
+                    let guess_ns = GUESS_NS[way.index()] * timed.apart_cut / timed.apart;
+                    guess_ns.min(GUESS_SHARE_MAX[way.index()] * apart_ns)
+                }
+            };
+            saving_ns += timed.apart * gap_ns;
+            cut += timed.apart_cut;
+        }
+        (cut > 0.0).then(|| saving_ns / cut)
+    }
+}
+
+/// What of the waiting for lanes is there because the loads are uneven: two writers meet in a partition as often as the squares of the shares of the
+/// load say.
+pub(crate) fn uneven_ns(waited_ns: f64, loads: &[u64]) -> f64 {
+    let total = loads.iter().sum::<u64>() as f64;
+    if total == 0.0 {
+        return 0.0;
+    }
+    let meet: f64 = loads.iter().map(|load| (*load as f64 / total).powi(2)).sum();
+    let least = 1.0 / loads.len() as f64;
+    waited_ns * ((meet - least) / meet).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::watch::Timed;
+    use super::*;
+
+    fn writes_of_ten(timed: Timed) -> Times {
+        let mut times = Times::default();
+        times.0[Way::Write.index()][10] = timed;
+        times
+    }
+
+    fn price(timed: Timed) -> f64 {
+        let mut costs = Costs::default();
+        costs.note_group(Way::Write, 10, 100.0);
+        costs.add(1.0, &writes_of_ten(timed), 0.0);
+        costs.cut_ns()
+    }
+
+    #[test]
+    fn the_price_of_a_cut_is_measured_where_some_lie_together_and_guessed_within_bounds_where_none_do() {
+        let apart = Timed { apart: 100.0, apart_ns: 100.0 * 80_000.0, apart_cut: 800.0, ..Timed::default() };
+        assert_eq!(price(apart), 6_000.0);
+        let quick = Timed { apart_ns: 100.0 * 8_000.0, ..apart };
+        assert_eq!(price(quick), 700.0, "not more than seven tenths of what it takes");
+        let together = |each_ns: f64| Timed { together: 50.0, together_ns: 50.0 * each_ns, ..apart };
+        assert_eq!(price(together(16_000.0)), 8_000.0);
+        assert_eq!(price(together(90_000.0)), 0.0, "lying apart costs nothing");
+        assert_eq!(price(Timed { apart: 9.0, ..apart }), 0.0, "few say nothing");
+    }
+
+    #[test]
+    fn what_was_known_stays_known_when_no_group_lies_apart_any_more_and_what_is_timed_anew_replaces_it() {
+        let mut costs = Costs::default();
+        costs.note_group(Way::Write, 10, 1.0);
+        let both =
+            Timed { together: 50.0, together_ns: 50.0 * 16_000.0, apart: 100.0, apart_ns: 8e6, apart_cut: 800.0 };
+        costs.add(1.0, &writes_of_ten(both), 0.0);
+        for _ in 0..20 {
+            costs.add(0.5, &Times::default(), 0.0);
+        }
+        assert_eq!(costs.cut_ns(), 8_000.0);
+        costs.add(0.0, &writes_of_ten(Timed { apart_ns: 4e6, ..both }), 0.0);
+        costs.note_group(Way::Write, 10, 1.0);
+        assert_eq!(costs.cut_ns(), 3_000.0);
+        // Reads, of which nothing was timed, cost nothing, and are nine tenths of the edges.
+        costs.note_group(Way::Read, 10, 9.0);
+        assert!((costs.cut_ns() - 300.0).abs() < 1e-6, "{}", costs.cut_ns());
+    }
+
+    #[test]
+    fn even_loads_make_nobody_wait_more_than_he_must() {
+        assert_eq!(uneven_ns(1e6, &[5, 5, 5, 5]), 0.0);
+        assert_eq!(uneven_ns(1e6, &[20, 0, 0, 0]), 750_000.0);
+        assert_eq!(uneven_ns(1e6, &[0, 0]), 0.0);
+        assert!(uneven_ns(1e6, &[101, 99, 100, 100]) < 100.0, "noise");
+    }
+}

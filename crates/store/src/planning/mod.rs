@@ -1,0 +1,392 @@
+//! Partitions that move by themselves: what is accessed is watched, what would pay is planned, what is planned is moved.
+//!
+//! | room | idea |
+//! |---|---|
+//! | `watch` | what users' operations leave: samples and times |
+//! | `costs` | what it costs that keys lie apart and loads are uneven: measured |
+//! | `graph` | the graph of accesses |
+//! | `brain` | the loop itself, pure: what is seen goes in, what to move comes out |
+//! | `plans` | what became of plans, in memory and on disk |
+//! | `settings` | how often, how much, how fast |
+//!
+//! Here are the thread that drives the loop, and what it does to the store. It sleeps [`DRAIN`] at a time, drains the samples of all threads into the
+//! window, and asks the loop. A plan of thousands of keys is one move for each pair of partitions. Moves go through the same
+//! [`Mover`] as those that users ask for, at a bounded rate.
+//!
+//! Invariants: the foreground waits for nothing here (rings are lossy, times are sums, placements are read as everywhere); an error here is
+//! told in [`Plans`] and ends a plan, not the store, unless a move itself poisoned it; dropping [`Planning`] ends the thread, which gives up a move that has
+//! not changed hands yet.
+//!
+//! Crash argument: moves are as safe as any ([`migration`](crate::migration)); the file of plans is replaced as a whole and says nothing that anybody relies on.
+
+mod brain;
+#[cfg(test)]
+mod brain_tests;
+mod costs;
+mod graph;
+mod plans;
+mod settings;
+#[cfg(test)]
+mod store_tests;
+mod watch;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use biombo_base::clock::monotonic_ns;
+use biombo_base::io::Io;
+use biombo_engine::{Error, ErrorKind, Result};
+
+pub use plans::{Level, PlanReport, Plans, Refused};
+pub use settings::Repartition;
+pub(crate) use settings::{DEFAULT_PLANNER, Settings};
+pub(crate) use watch::Watch;
+
+use crate::migration::{Moved, Mover, Pace, Tidier};
+use crate::{Options, Placement, Store};
+use brain::{Brain, Draft, Load, Sight, Sizes, Thought};
+
+/// How often rings are drained: they hold about so much of a busy thread's samples.
+const DRAIN: Duration = Duration::from_millis(100);
+/// Moves are cut finely: whoever writes meanwhile waits for one piece at most.
+const CHUNK_BYTES: usize = 64 << 10;
+const CHUNK_KEYS: usize = 1024;
+
+/// A store's loop of planning, and the thread that drives it.
+pub(crate) struct Planning {
+    pub(crate) driver: Arc<Driver>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread needs of a store.
+pub(crate) struct Driver {
+    brain: Mutex<Brain>,
+    plans: Mutex<Plans>,
+    /// Plans that were carried out, and that were not begun, before the store was opened.
+    before: (u64, u64),
+    /// Whether the file says less than `plans`.
+    unsaved: Mutex<bool>,
+    mover: Arc<Mover>,
+    watch: Arc<Watch>,
+    tidier: Option<Arc<Tidier>>,
+    io: Arc<dyn Io>,
+    dir: PathBuf,
+    partitions: u32,
+    planner: &'static str,
+    /// What lanes had waited when it was looked last.
+    waited_ns: Mutex<u64>,
+    /// How long a plan takes is told by it: where somebody else gives the time, plans take none.
+    clock: fn() -> u64,
+    end: Mutex<bool>,
+    ended: Condvar,
+}
+
+/// What the loop is made of.
+pub(crate) struct Parts {
+    pub(crate) settings: Settings,
+    pub(crate) planner: String,
+    pub(crate) mover: Arc<Mover>,
+    pub(crate) watch: Arc<Watch>,
+    pub(crate) tidier: Option<Arc<Tidier>>,
+    pub(crate) io: Arc<dyn Io>,
+    pub(crate) dir: PathBuf,
+    pub(crate) partitions: u32,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+impl Planning {
+    /// A loop, with a thread of its own if `threaded`; otherwise somebody calls [`Driver::tick`]. What was damaged of the plans before is told
+    /// to `warn`.
+    pub(crate) fn start(parts: Parts, threaded: bool, warn: &mut dyn FnMut(String)) -> Result<Self> {
+        let planner = biombo_planner::planner(&parts.planner).map_err(|e| Error::invalid(e.to_string()))?;
+        let clock: fn() -> u64 = if threaded { monotonic_ns } else { || 0 };
+        let brain = Brain::new(parts.settings, planner, clock())?;
+        let plans = Plans::load(&*parts.io, &parts.dir).unwrap_or_else(|error| {
+            warn(format!("what plans were made before is lost: {error}"));
+            Plans::default()
+        });
+        let driver = Arc::new(Driver {
+            brain: Mutex::new(brain),
+            before: (plans.carried_out, plans.refused_count()),
+            plans: Mutex::new(plans),
+            unsaved: Mutex::default(),
+            waited_ns: Mutex::new(parts.mover.waited_ns()),
+            mover: parts.mover,
+            watch: parts.watch,
+            tidier: parts.tidier,
+            io: parts.io,
+            dir: parts.dir,
+            partitions: parts.partitions,
+            planner: planner.name(),
+            clock,
+            end: Mutex::default(),
+            ended: Condvar::new(),
+        });
+        let mut planning = Self { driver, thread: None };
+        if threaded {
+            let driver = Arc::clone(&planning.driver);
+            let begun = Builder::new().name("biombo-plan".to_owned()).spawn(move || driver.run());
+            planning.thread = Some(begun.map_err(|e| Error::io("start the thread that plans", e))?);
+        }
+        Ok(planning)
+    }
+}
+
+impl Planning {
+    /// Where the store's operations leave what they did.
+    pub(crate) fn watch(&self) -> Arc<Watch> {
+        Arc::clone(&self.driver.watch)
+    }
+}
+
+impl Drop for Planning {
+    fn drop(&mut self) {
+        *lock(&self.driver.end) = true;
+        self.driver.ended.notify_all();
+        self.driver.mover.closing.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // Its panic, if any, has told itself.
+            let _ = thread.join();
+        }
+        self.driver.save();
+    }
+}
+
+impl Driver {
+    /// The thread's life.
+    fn run(&self) {
+        while self.rest(DRAIN) {
+            let ticked = catch_unwind(AssertUnwindSafe(|| self.tick((self.clock)())));
+            if ticked.is_err() {
+                self.fail(&Error::invalid(
+                    "the thread that plans panicked: nothing moves by itself until the store is opened again",
+                ));
+            }
+            if ticked.is_err() || self.mover.poison.why().is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Let time pass; false: the store is closing.
+    fn rest(&self, time: Duration) -> bool {
+        let rested = self.ended.wait_timeout_while(lock(&self.end), time, |end| !*end);
+        !*rested.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Take in what was seen, and do what is to be done at `now_ns`.
+    pub(crate) fn tick(&self, now_ns: u64) {
+        if let Err(error) = self.try_tick(now_ns) {
+            self.fail(&error);
+        }
+    }
+
+    fn try_tick(&self, now_ns: u64) -> Result<()> {
+        let mut brain = lock(&self.brain);
+        let topology = self.mover.topology.get().1;
+        let placement = &topology.placement;
+        self.take_in(&mut brain, placement, now_ns);
+        let sizes = || self.sizes();
+        let thought = brain.ask(&Sight { now_ns, placement, partitions: self.partitions, sizes: &sizes });
+        let mut judged = false;
+        if let Some(outcome) = brain.take_outcome() {
+            let mut plans = lock(&self.plans);
+            if let Some(last) = plans.last.iter_mut().rev().find(|plan| plan.level != Level::Home) {
+                // Promised for the time of its trial, which may have been longer than was asked for.
+                let promised_ns = outcome.promised_ns.max(1.0);
+                last.obtained_ns_per_s = Some(last.predicted_ns_per_s * outcome.saved_ns / promised_ns);
+                last.kept = Some(outcome.kept);
+            }
+            drop(plans);
+            *lock(&self.unsaved) = true;
+            judged = true;
+        }
+        let rate = brain.settings().bytes_per_second;
+        drop(brain);
+        if judged {
+            self.save();
+        }
+        match thought? {
+            Thought::Nothing => {}
+            Thought::Refused(reason) => {
+                let mut plans = lock(&self.plans);
+                plans.made += 1;
+                plans.refuse(reason, unix_ms());
+                drop(plans);
+                *lock(&self.unsaved) = true;
+            }
+            Thought::Draft(draft) => {
+                self.carry_out(now_ns, rate, draft);
+                self.save();
+            }
+        }
+        Ok(())
+    }
+
+    /// Hand what was seen since the last time to the loop.
+    fn take_in(&self, brain: &mut Brain, placement: &Placement, now_ns: u64) {
+        let waited_ns = self.mover.waited_ns();
+        let before_ns = std::mem::replace(&mut *lock(&self.waited_ns), waited_ns);
+        brain.measure(now_ns, &self.watch.take_times(), waited_ns.saturating_sub(before_ns));
+        self.watch.tracker.drain(|sample| brain.note(sample, placement));
+    }
+
+    /// Move what a draft says, and tell what it cost.
+    fn carry_out(&self, now_ns: u64, rate: u64, draft: Draft) {
+        let begun_ns = (self.clock)();
+        let mut moved = Moved::default();
+        let mut error = None;
+        let pace = Pace { bytes_per_second: Some(rate), chunk_bytes: CHUNK_BYTES, chunk_keys: CHUNK_KEYS };
+        for (to, load) in &draft.moves {
+            let result = match load {
+                Load::Keys(keys) => self.mover.move_keys(keys, *to, pace),
+                Load::Units(units) => self.mover.move_units(units, *to, pace),
+            };
+            match result {
+                Ok(done) => moved.add(&done),
+                Err(failed) => {
+                    error = Some(failed);
+                    break;
+                }
+            }
+        }
+        if let Some(tidier) = &self.tidier {
+            tidier.wake();
+        }
+        // What it rested, it did not cost anybody.
+        let rested_ns = moved.bytes as f64 / rate.max(1) as f64 * 1e9;
+        let took_ns = (self.clock)() - begun_ns;
+        let cost_ns = (took_ns as f64 - rested_ns).max(0.0);
+        let mut brain = lock(&self.brain);
+        // What was done while it moved says nothing of what it gave.
+        self.take_in(&mut brain, &self.mover.topology.get().1.placement, now_ns + took_ns);
+        brain.carried(now_ns + took_ns, draft.level, error.is_none(), cost_ns);
+        drop(brain);
+        let mut plans = lock(&self.plans);
+        plans.made += 1;
+        let report = PlanReport {
+            number: plans.next_number(),
+            at_unix_ms: unix_ms(),
+            at_ns: begun_ns,
+            planner: self.planner.to_owned(),
+            level: draft.level,
+            why: draft.why,
+            units: moved.units as u64,
+            keys: moved.keys,
+            bytes: moved.bytes,
+            ways: draft.ways,
+            cut_before: draft.cut.0,
+            cut_after: draft.cut.1,
+            balance_before: draft.balance.0,
+            balance_after: draft.balance.1,
+            predicted_ns_per_s: draft.predicted_ns_per_s,
+            obtained_ns_per_s: None,
+            predicted_cost_ns: draft.predicted_cost_ns as u64,
+            cost_ns: cost_ns as u64,
+            kept: None,
+            error: error.map(|error| error.to_string()),
+        };
+        plans.push(report);
+        drop(plans);
+        *lock(&self.unsaved) = true;
+    }
+
+    /// How large records and the store are, about.
+    fn sizes(&self) -> Sizes {
+        let (mut keys, mut bytes) = (0, 0);
+        for instance in self.mover.instances.iter() {
+            // One that does not say counts as empty: nothing that moves out of it is dear.
+            let Ok(stats) = instance.engine.stats() else { continue };
+            keys += stats.keys.unwrap_or(0);
+            bytes += stats.logical_bytes.or(stats.physical_bytes).unwrap_or(0);
+        }
+        /// Of a record in a store that does not say how many it has.
+        const RECORD_BYTES: f64 = 1024.0;
+        let record_bytes = if keys > 0 && bytes > 0 { bytes as f64 / keys as f64 } else { RECORD_BYTES };
+        Sizes { record_bytes, store_bytes: bytes as f64 }
+    }
+
+    fn fail(&self, error: &Error) {
+        lock(&self.plans).last_error = Some(error.to_string());
+        *lock(&self.unsaved) = true;
+    }
+
+    /// Write what is not written yet; a read-only store is left alone.
+    fn save(&self) {
+        let mut unsaved = lock(&self.unsaved);
+        if !*unsaved || self.mover.poison.why().is_some() {
+            return;
+        }
+        let plans = lock(&self.plans).clone();
+        match plans.save(&*self.io, &self.dir) {
+            Ok(()) => *unsaved = false,
+            // The next plan tries again.
+            Err(error) => lock(&self.plans).last_error = Some(error.to_string()),
+        }
+    }
+
+    /// Plans that were carried out, and that were not begun, since the store was opened.
+    pub(crate) fn since_opened(&self) -> (u64, u64) {
+        let plans = lock(&self.plans);
+        (plans.carried_out - self.before.0, plans.refused_count() - self.before.1)
+    }
+
+    /// What became of plans.
+    pub(crate) fn plans(&self) -> Plans {
+        lock(&self.plans).clone()
+    }
+}
+
+impl Store {
+    /// Who plans the moves of a store that repartitions itself, by name; empty where nobody does.
+    pub fn planner(&self) -> &'static str {
+        self.inner.planning.as_ref().map_or("", |planning| planning.driver.planner)
+    }
+
+    /// What plans the store has made and what became of them: with [`Options::repartition`](crate::Options::repartition), those of now; without,
+    /// what was written when it last repartitioned itself.
+    ///
+    /// # Errors
+    /// As [`Plans::of`], without the option.
+    pub fn plans(&self) -> Result<Plans> {
+        match &self.inner.planning {
+            Some(planning) => Ok(planning.driver.plans()),
+            None => Plans::load(&*self.inner.io, &self.inner.dir),
+        }
+    }
+}
+
+/// Who can plan moves in this build, by name.
+pub fn planner_names() -> impl Iterator<Item = &'static str> {
+    biombo_planner::planners().iter().map(|planner| planner.name())
+}
+
+/// Refuse options that no store could be opened with, before anything is created.
+pub(crate) fn check(options: &Options) -> Result<()> {
+    if let Some(name) = &options.planner {
+        biombo_planner::planner(name).map_err(|e| Error::invalid(e.to_string()))?;
+    }
+    match options.repartition {
+        Repartition::Every(interval) => Repartition::every(interval).map(drop),
+        Repartition::Off => Ok(()),
+    }
+}
+
+/// An error for a store that cannot repartition itself.
+pub(crate) fn refused(why: &str) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("repartitioning moves units between `hard` partitions of an engine with order: {why}"),
+    )
+}

@@ -1,0 +1,296 @@
+//! The loop over a store: what it learns from real operations, what it moves, and what is found after opening again.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use biombo_base::io::Io;
+use biombo_base::io::sim::SimIo;
+use biombo_engine::{Batch, Durability, ErrorKind, Registry, memory};
+
+use super::plans::{Level, PLANS, Plans};
+use super::watch::told;
+use crate::{Options, PartitionId, Partitioning, PlacementKind, Range, Repartition, Store};
+
+const SECOND_NS: u64 = 1_000_000_000;
+const GROUPS: u32 = 60;
+const RECORDS: u32 = 2000;
+
+fn key(number: u32) -> Vec<u8> {
+    format!("record{number:06}").into_bytes()
+}
+
+fn value(number: u32) -> Vec<u8> {
+    format!("{number:0>200}").into_bytes()
+}
+
+fn group(number: u32) -> impl Iterator<Item = u32> {
+    (0..10).map(move |i| number * 10 + i)
+}
+
+fn options() -> Options {
+    let every = Repartition::every(Duration::from_secs(1)).expect("a second");
+    Options::new().engine("memory").partitions(8).durability(Durability::Os).repartition(every)
+}
+
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    registry.add(memory::kind()).add(biombo_log::kind());
+    registry
+}
+
+/// A store of which the thread is this one, and which tells no time but what it is told.
+fn by_hand(io: &SimIo) -> Store {
+    fastrand::seed(11);
+    take_alike();
+    let io: Arc<dyn Io> = Arc::new(io.clone());
+    let store = options().io(io).open(Path::new("db"), &registry()).expect("a store");
+    fill(&store);
+    store
+}
+
+/// On this thread a group takes 10 us, and 10 more for each further partition, whatever the machine does meanwhile.
+fn take_alike() {
+    told::take(|places| 10_000 * places.chunk_by(|a, b| a == b).count() as u64);
+}
+
+fn fill(store: &Store) {
+    let mut batch = Batch::new();
+    for number in 0..RECORDS {
+        batch.put(&key(number), &value(number));
+    }
+    store.write_each(&batch, Durability::Os).expect("write");
+}
+
+/// A batch over each group, some times.
+fn write_groups(store: &Store, times: u32) {
+    for turn in 0..times * GROUPS {
+        let mut batch = Batch::new();
+        for number in group(turn % GROUPS) {
+            batch.put(&key(number), &value(number));
+        }
+        store.write(&batch).expect("write");
+    }
+}
+
+fn tick(store: &Store, second: u64) {
+    store.inner.planning.as_ref().expect("a loop").driver.tick(second * SECOND_NS);
+}
+
+fn together(store: &Store) -> u32 {
+    let width = |number: u32| {
+        let mut owners: Vec<_> = group(number).map(|number| store.route(&key(number))).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        owners.len()
+    };
+    (0..GROUPS).filter(|number| width(*number) == 1).count() as u32
+}
+
+fn check(store: &Store) {
+    let mut scan = store.scan(Range::all()).expect("scan");
+    for number in 0..RECORDS {
+        let found = scan.next().expect("next").map(|(key, value)| (key.to_vec(), value.to_vec()));
+        assert_eq!(found, Some((key(number), value(number))));
+        assert_eq!(store.get(&key(number)).expect("get").as_deref(), Some(&value(number)[..]));
+    }
+    assert!(scan.next().expect("next").is_none());
+    assert_eq!(store.verify(&mut |damage| panic!("{damage:?}")).expect("verify"), u64::from(RECORDS));
+}
+
+#[test]
+fn groups_of_batches_are_learnt_and_then_each_lies_in_one_partition_with_all_its_data() {
+    let store = by_hand(&SimIo::new(1));
+    assert!(together(&store) <= 1);
+    for second in 1..=8 {
+        write_groups(&store, 40);
+        tick(&store, second);
+    }
+    let plans = store.plans().expect("plans");
+    assert!(together(&store) >= GROUPS - 3, "{} of {GROUPS} groups; {plans:?}", together(&store));
+    check(&store);
+    let first = &plans.last[0];
+    assert_eq!((first.level, first.planner.as_str(), first.error.as_deref()), (Level::Keys, "ldg", None));
+    assert!(first.predicted_ns_per_s > 0.0 && first.obtained_ns_per_s.is_some(), "{first:?}");
+    assert!(first.keys >= 400 && first.bytes >= 400 * 200 && first.cut_after < first.cut_before, "{first:?}");
+    let stats = store.stats().expect("stats");
+    assert_eq!(
+        (stats.moves.plans, stats.moves.units),
+        (plans.carried_out, plans.last.iter().map(|plan| plan.units).sum())
+    );
+    assert!(stats.pins >= 400 && stats.moves.bytes >= first.bytes);
+}
+
+#[test]
+fn multi_gets_teach_groups_too() {
+    let store = by_hand(&SimIo::new(2));
+    let watch = store.inner.watch.as_ref().expect("a watch");
+    for turn in 0..200 * GROUPS {
+        let keys: Vec<_> = group(turn % GROUPS).map(key).collect();
+        store.multi_get(&keys).expect("multi-get");
+    }
+    let (mut groups, mut singles) = (0, 0);
+    watch.tracker.drain(|sample| match sample.shape {
+        biombo_tracker::Shape::Group => groups += 1,
+        _ => singles += 1,
+    });
+    assert!(groups > 50 && singles < groups, "{groups} groups, {singles} single keys");
+}
+
+#[test]
+fn what_was_learnt_is_there_after_opening_again_and_so_is_what_was_planned() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let io: Arc<dyn Io> = Arc::new(biombo_base::io::RealIo::new());
+    let open = |repartition| {
+        let options = options().engine("log").cache_bytes(8 << 20).repartition(repartition).io(Arc::clone(&io));
+        options.open(dir.path().join("db"), &registry()).expect("a store")
+    };
+    fastrand::seed(5);
+    take_alike();
+    let every = Repartition::every(Duration::from_secs(1)).expect("a second");
+    let store = open(every);
+    fill(&store);
+    for second in 1..=6 {
+        write_groups(&store, 40);
+        tick(&store, second);
+    }
+    let (placement, plans, together_before) = (store.placement(), store.plans().expect("plans"), together(&store));
+    assert!(together_before >= GROUPS - 3, "{together_before} of {GROUPS}; {plans:?}");
+    drop(store);
+    assert_eq!(
+        Plans::of(dir.path().join("db")).expect("plans"),
+        Plans::load(&*io, &dir.path().join("db")).expect("plans")
+    );
+    for repartition in [Repartition::Off, every] {
+        let store = open(repartition);
+        assert_eq!(store.placement(), placement);
+        let found = store.plans().expect("plans");
+        assert_eq!(
+            (found.carried_out, found.made, found.last.len()),
+            (plans.carried_out, plans.made, plans.last.len())
+        );
+        assert_eq!(store.stats().expect("stats").moves, crate::Moves::default(), "since it was opened");
+        check(&store);
+    }
+}
+
+#[test]
+fn even_loads_move_nothing() {
+    let store = by_hand(&SimIo::new(3));
+    for second in 1..=10 {
+        for turn in 0..4000 {
+            let number = (turn * 7 + second as u32) % RECORDS;
+            store.put(&key(number), &value(number)).expect("put");
+            store.get(&key(number)).expect("get");
+        }
+        tick(&store, second);
+    }
+    assert_eq!((store.stats().expect("stats").moves.units, store.placement().epoch().0), (0, 1));
+    check(&store);
+}
+
+#[test]
+fn an_error_of_a_move_is_told_and_what_did_not_move_serves_on() {
+    let store = by_hand(&SimIo::new(4));
+    // Every move is given up at its first step, as one is that meets a broken disk.
+    store.inner.mover.as_ref().expect("hard").closing.store(true, std::sync::atomic::Ordering::Relaxed);
+    for second in 1..=3 {
+        write_groups(&store, 40);
+        tick(&store, second);
+    }
+    let plans = store.plans().expect("plans");
+    assert!(plans.given_up >= 1 && plans.carried_out == 0, "{plans:?}");
+    assert!(plans.last[0].error.as_deref().is_some_and(|error| error.contains("closing")), "{plans:?}");
+    assert!(plans.last_error.is_some() && store.stats().expect("stats").poisoned.is_none());
+    assert_eq!(store.placement().pins(), 0);
+    write_groups(&store, 1);
+    check(&store);
+}
+
+#[test]
+fn plans_that_are_damaged_on_disk_are_told_of_and_begun_anew() {
+    let io = SimIo::new(6);
+    let store = by_hand(&io);
+    write_groups(&store, 40);
+    tick(&store, 1);
+    drop(store);
+    let path = Path::new("db").join(PLANS);
+    let file = io.open(&path, biombo_base::io::OpenMode::WRITE).expect("the plans");
+    file.write_at(b"x", 40).expect("write");
+    let store = by_hand(&io);
+    assert!(store.warnings().iter().any(|warning| warning.contains("checksum")), "{:?}", store.warnings());
+    assert_eq!(store.plans().expect("plans"), Plans::default());
+}
+
+#[test]
+fn the_thread_learns_groups_by_itself_and_closing_ends_it_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let every = Repartition::every(Duration::from_millis(200)).expect("an interval");
+    let open = |repartition| {
+        let options = options().engine("log").cache_bytes(8 << 20).repartition(repartition);
+        options.open(dir.path().join("db"), &registry()).expect("a store, whose lock is free")
+    };
+    let store = open(every);
+    fill(&store);
+    let begun = Instant::now();
+    while together(&store) < GROUPS / 2 || store.plans().expect("plans").carried_out == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", store.plans());
+        write_groups(&store, 1);
+    }
+    let begun = Instant::now();
+    drop(store);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let again = open(Repartition::Off);
+    assert!(again.plans().expect("plans").carried_out >= 1);
+    again.clean_leftovers(crate::Pace::default()).expect("clean");
+    check(&again);
+}
+
+#[test]
+fn what_cannot_repartition_itself_is_refused_with_a_reason() {
+    let io: Arc<dyn Io> = Arc::new(SimIo::new(7));
+    let refused = |options: Options, kind, what: &str| {
+        let error = options.io(Arc::clone(&io)).open(Path::new("db"), &registry()).expect_err("cannot be");
+        assert!(error.kind() == kind && error.to_string().contains(what), "{error}");
+    };
+    refused(options().planner("best"), ErrorKind::Invalid, "multilevel");
+    refused(options().repartition(Repartition::Every(Duration::ZERO)), ErrorKind::Invalid, "0.1s");
+    assert!(!io.exists(Path::new("db")).expect("looked"), "nothing was made");
+    refused(options().partitioning(Partitioning::Soft), ErrorKind::Unsupported, "soft");
+}
+
+#[test]
+fn a_store_that_is_off_watches_nothing() {
+    let io: Arc<dyn Io> = Arc::new(SimIo::new(8));
+    let store = options().repartition(Repartition::Off).io(io).open(Path::new("db"), &registry()).expect("a store");
+    assert!(store.inner.watch.is_none() && store.inner.planning.is_none());
+    assert_eq!(store.plans().expect("none"), Plans::default());
+}
+
+#[test]
+fn scans_over_ranges_tell_what_they_went_over() {
+    let io: Arc<dyn Io> = Arc::new(SimIo::new(9));
+    let sample = (0..RECORDS).map(key).collect();
+    let options = options().placement(PlacementKind::Range).range_sample(sample).io(io);
+    let store = options.open(Path::new("db"), &registry()).expect("a store");
+    fill(&store);
+    let watch = store.inner.watch.as_ref().expect("a watch");
+    for reverse in [false, true] {
+        watch.tracker.drain(|_| {});
+        for _ in 0..40 {
+            let range = Range { from: key(200), to: Some(key(320)), limit: None, reverse };
+            let mut scan = store.scan(range).expect("scan");
+            while scan.next().expect("next").is_some() {}
+        }
+        let mut spans = 0;
+        watch.tracker.drain(|sample| {
+            if sample.shape == biombo_tracker::Shape::Span {
+                spans += 1;
+                let owners: Vec<_> = sample.keys().map(|key| store.route(key)).collect();
+                assert_eq!(owners, [store.route(&key(200)), store.route(&key(320))]);
+            }
+        });
+        assert!(spans >= 10, "{spans} spans, reverse {reverse}");
+    }
+    assert_ne!(store.route(&key(200)), PartitionId(7));
+}
