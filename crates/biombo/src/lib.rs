@@ -35,8 +35,9 @@ pub use biombo_engine::{
 };
 pub use biombo_graph as graph;
 pub use biombo_store::{
-    Epoch, Moved, Options, PARTITIONS_MAX, Pace, PartitionId, Partitioning, Placement, PlacementKind, Range, SLOTS,
-    Scan, Snapshot, Store, StoreEngine, StoreStats, UnitId, Update,
+    Epoch, Level, Moved, Moves, Options, PARTITIONS_MAX, Pace, PartitionId, Partitioning, Placement, PlacementKind,
+    PlanReport, Plans, Range, Refused, Repartition, SLOTS, Scan, Snapshot, Store, StoreEngine, StoreStats, UnitId,
+    Update,
 };
 
 #[cfg(doctest)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{bench, copy, engines, graph, key, maintain, repair, repartition, reproduce, scan, stat};
+use crate::commands::{bench, copy, engines, graph, key, maintain, plan, repair, repartition, reproduce, scan, stat};
 use crate::failure::{Done, Failure};
 use crate::format::tsv;
 use crate::load;
@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Backup(copy::BackupArgs),
     Restore(copy::RestoreArgs),
     Compact(maintain::CompactArgs),
+    Plan(plan::PlanArgs),
     Repartition(repartition::RepartitionArgs),
     Engines(engines::EnginesArgs),
     #[command(subcommand)]
@@ -81,6 +82,7 @@ impl Command {
             Self::Backup(args) => copy::backup(&args),
             Self::Restore(args) => copy::restore(args),
             Self::Compact(args) => maintain::compact(&args),
+            Self::Plan(args) => plan::plan(&args),
             Self::Repartition(args) => repartition::repartition(&args),
             Self::Engines(args) => engines::engines(&args),
             Self::Graph(command) => graph::graph(command),

@@ -4,6 +4,7 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use common::{biombo, biombo_with, command, engines, run, words};
 use tempfile::tempdir;
@@ -314,7 +315,7 @@ fn help_lists_what_works_and_teaches_it() {
         .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
         .filter(|word| !word.is_empty())
         .collect();
-    let works = "load get put delete scan count stat verify repair checkpoint backup restore compact repartition engines graph bench reproduce help";
+    let works = "load get put delete scan count stat verify repair checkpoint backup restore compact plan repartition engines graph bench reproduce help";
     assert_eq!(listed.join(" "), works);
     for command in works.split(' ').filter(|command| *command != "help") {
         let help = biombo([command, "--help"]).ok();
@@ -380,4 +381,50 @@ fn stat_and_engines_say_what_people_ask_for() {
         assert!(listed.text().contains(kind.name), "{} is not listed", kind.name);
     }
     assert!(listed.text().contains("library") && listed.text().ends_with("have log.\n"), "{}", listed.text());
+}
+
+#[test]
+fn the_plans_of_a_store_that_repartitions_itself_are_shown_while_it_is_open_and_after() {
+    let dir = tempdir().expect("a directory");
+    run("put DIR/quiet a b", dir.path()).ok();
+    assert!(run("plan DIR/quiet", dir.path()).ok().text().starts_with("no plan was ever made"));
+    assert_eq!(run("plan DIR/quiet --json", dir.path()).ok().json()["made"], 0);
+    let missing = run("plan DIR/missing", dir.path());
+    assert!(missing.status == 1 && missing.stderr.contains("no store"), "{}", missing.stderr);
+
+    let every = biombo::Repartition::every(Duration::from_millis(100)).expect("an interval");
+    let options = biombo::Options::new().engine(engines(true)[0]).partitions(4).repartition(every);
+    let store = options.open(dir.path().join("busy"), &biombo::registry()).expect("a store");
+    let begun = Instant::now();
+    while store.plans().expect("plans").carried_out == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", store.plans());
+        for group in 0..40 {
+            let mut batch = biombo::Batch::new();
+            for member in 0..10 {
+                batch.put(format!("{member} of {group}").as_bytes(), b"value");
+            }
+            store.write_with(&batch, biombo::Durability::Os).expect("write");
+        }
+    }
+    let shown = |what: &str| {
+        let text = run(&format!("plan DIR/busy{what}"), dir.path()).ok();
+        for word in ["carried out", "plan 1, ", "why", "lie apart", "moved", "keys copied", "predicted", "obtained"] {
+            assert!(text.text().contains(word), "`{word}` is missing: {}", text.text());
+        }
+    };
+    // The file is written an instant after the plan has ended.
+    while !dir.path().join("busy/PLANS").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is written");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    shown("");
+    let moves = store.stats().expect("stats").moves;
+    assert!(moves.plans >= 1 && moves.units >= 100, "{moves:?}");
+    drop(store);
+    shown(" --last 64");
+    let plans = run("plan DIR/busy --json", dir.path()).ok().json();
+    assert!(plans["plans"][0]["units"].as_u64().is_some_and(|units| units >= 100), "{plans}");
+    assert_eq!(plans["plans"][0]["level"], "keys");
+    let pins = run("stat DIR/busy --json", dir.path()).ok().json()["pins"].as_u64();
+    assert!(pins.is_some_and(|pins| pins >= 100), "{pins:?}");
 }

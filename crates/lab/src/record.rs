@@ -37,9 +37,9 @@ pub struct Record {
     pub placement: String,
     /// Memory for all caches of the store together, in bytes.
     pub cache_bytes: u64,
-    /// How often partitions were moved: `off`.
+    /// How often the store repartitioned itself: `off`, or a time such as `1s`.
     pub repartition: String,
-    /// What planned the moves.
+    /// Who planned the moves; `null` where it did not.
     pub planner: Option<String>,
     /// Records loaded, or named by those who fill an empty store.
     pub records: u64,
@@ -217,16 +217,18 @@ impl From<Option<Compaction>> for CompactionFigures {
 }
 
 impl Record {
-    /// The label of engine and layout in tables and plots, such as `lmdb` or `lmdb hard-8`.
+    /// The label of engine and layout in tables and plots, such as `lmdb`, `lmdb hard-8`, or `lmdb hard-8 moving 1s`.
     pub fn label(&self) -> String {
-        label(&self.engine, &self.partitioning, self.partitions)
+        let repartition = Some(self.repartition.as_str()).filter(|repartition| *repartition != "off");
+        label(&self.engine, &self.partitioning, self.partitions, repartition)
     }
 }
 
-pub(crate) fn label(engine: &str, partitioning: &str, partitions: u32) -> String {
-    match partitioning {
-        "none" => engine.to_owned(),
-        layout => format!("{engine} {layout}-{partitions}"),
+pub(crate) fn label(engine: &str, partitioning: &str, partitions: u32, repartition: Option<&str>) -> String {
+    match (partitioning, repartition) {
+        ("none", _) => engine.to_owned(),
+        (layout, None) => format!("{engine} {layout}-{partitions}"),
+        (layout, Some(every)) => format!("{engine} {layout}-{partitions} moving {every}"),
     }
 }
 

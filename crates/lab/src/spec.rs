@@ -127,6 +127,12 @@ pub struct RunSpec {
     /// How files are read that are written no more: `mmap` or `direct`; `None`: the engine's own way.
     #[serde(default)]
     pub io: Option<String>,
+    /// How often the store repartitions itself, such as `1s`; `None`: it does not.
+    #[serde(default)]
+    pub repartition: Option<String>,
+    /// Who plans the moves; `None`: the store's own choice.
+    #[serde(default)]
+    pub planner: Option<String>,
     /// The limit on the memory of the process, page cache included.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
@@ -168,7 +174,7 @@ impl RunSpec {
         format!(
             "{} {}, {} + {} bytes, {} thread{}, repetition {}",
             self.work(),
-            label(&self.engine, self.partitioning.name(), self.partitions),
+            label(&self.engine, self.partitioning.name(), self.partitions, self.repartition.as_deref()),
             self.key_bytes,
             self.value_bytes,
             self.threads,

@@ -6,6 +6,7 @@ pub(crate) mod engines;
 pub(crate) mod graph;
 pub(crate) mod key;
 pub(crate) mod maintain;
+pub(crate) mod plan;
 pub(crate) mod repair;
 pub(crate) mod repartition;
 pub(crate) mod reproduce;

@@ -51,6 +51,8 @@ struct Figures {
     partitions: u32,
     placement: &'static str,
     placement_epoch: u64,
+    /// Keys that are pinned elsewhere than their slot.
+    pins: u64,
     keys: Option<u64>,
     keys_estimated: bool,
     logical_bytes: Option<u64>,
@@ -139,6 +141,7 @@ impl Figures {
             partitions: stats.partitions,
             placement: stats.placement.name(),
             placement_epoch: stats.epoch.0,
+            pins: stats.pins,
             keys: stats.keys,
             keys_estimated: stats.keys_estimated,
             logical_bytes: stats.logical_bytes,
@@ -196,7 +199,11 @@ impl Figures {
         let mut line = |name: &str, value: String| out.line(format_args!("{name:<20} {value}"));
         line("engine", format!("{} ({})", self.engine, self.engine_version))?;
         line("partitions", format!("{} ({})", self.partitions, self.partitioning))?;
-        line("placement", format!("{}, version {}", self.placement, self.placement_epoch))?;
+        let pins = match self.pins {
+            0 => String::new(),
+            pins => format!(", {} keys pinned", show_count(pins)),
+        };
+        line("placement", format!("{}, version {}{pins}", self.placement, self.placement_epoch))?;
         line(
             "keys",
             match self.keys {

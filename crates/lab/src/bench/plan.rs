@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use biombo_base::io::IoMode;
 use biombo_base::{Error, Result};
 use biombo_engine::{Durability, Registry};
+use biombo_store::{Repartition, planner_names};
 
 use crate::measure::host;
 use crate::spec::{Partitioning, Placement, RunSpec};
@@ -47,6 +48,10 @@ pub struct Plan {
     pub space_amplification: Option<f64>,
     /// How engines read files that they write no more; `None`: each its own way.
     pub io: Option<IoMode>,
+    /// How often `hard` layouts repartition themselves.
+    pub repartitions: Vec<Repartition>,
+    /// Who plans the moves; `None`: the store's own choice.
+    pub planner: Option<String>,
     /// The limit on the memory of each run's process, page cache included; `None`: none.
     pub memory_bytes: Option<u64>,
     /// Repetitions of everything, interleaved.
@@ -83,6 +88,8 @@ impl Default for Plan {
             cache_bytes: None,
             space_amplification: None,
             io: None,
+            repartitions: vec![Repartition::Off],
+            planner: None,
             memory_bytes: None,
             repeat: 1,
             seed: 1,
@@ -132,6 +139,20 @@ impl Plan {
             self.threads.iter().all(|t| (1..=THREADS_MAX).contains(t)),
             &format!("--threads must be 1 to {THREADS_MAX}"),
         )?;
+        require(!self.repartitions.is_empty(), "name `off` or a time with --repartition")?;
+        let moves = self.repartitions.iter().any(|every| *every != Repartition::Off);
+        require(
+            !moves || self.layouts().iter().any(|(.., every)| *every != Repartition::Off),
+            "--repartition moves units between hard partitions: choose --partitioning hard and --partitions of 2 or more",
+        )?;
+        require(
+            moves || self.planner.is_none(),
+            "--planner plans moves: name how often with --repartition, such as 1s",
+        )?;
+        if let Some(name) = self.planner.as_deref().filter(|name| !planner_names().any(|known| known == *name)) {
+            let known: Vec<_> = planner_names().collect();
+            return Err(Error::invalid(format!("--planner {name} is none of {}", known.join(", "))));
+        }
         let divided = self.partitionings.iter().any(|p| *p != Partitioning::None);
         require(
             !divided
@@ -226,7 +247,7 @@ impl Plan {
         for repetition in 1..=self.repeat {
             for (task, threads, key_bytes, value_bytes) in self.points() {
                 for engine in &self.engines {
-                    for (partitioning, partitions) in self.layouts() {
+                    for (partitioning, partitions, repartition) in self.layouts() {
                         let spec = RunSpec {
                             engine: engine.clone(),
                             task,
@@ -245,6 +266,8 @@ impl Plan {
                             cache_bytes: self.cache_bytes(),
                             space_amplification: self.space_amplification,
                             io: self.io.map(|io| io.name().to_owned()),
+                            planner: self.planner.clone().filter(|_| repartition != Repartition::Off),
+                            repartition: (repartition != Repartition::Off).then(|| repartition.to_string()),
                             memory_bytes: self.memory_bytes,
                             seed: self.seed.wrapping_add(u64::from(repetition - 1)),
                             repetition,
@@ -276,12 +299,18 @@ impl Plan {
         points
     }
 
-    fn layouts(&self) -> Vec<(Partitioning, u32)> {
+    /// Where there is nothing to be moved, nothing moves by itself.
+    fn layouts(&self) -> Vec<(Partitioning, u32, Repartition)> {
         let mut layouts = Vec::new();
         for &partitioning in &self.partitionings {
-            match partitioning {
-                Partitioning::None => layouts.push((partitioning, 1)),
-                _ => layouts.extend(self.partitions.iter().map(|&partitions| (partitioning, partitions))),
+            let partitions = if partitioning == Partitioning::None { &[1][..] } else { &self.partitions };
+            for &partitions in partitions {
+                match (partitioning, partitions) {
+                    (Partitioning::Hard, 2..) => {
+                        layouts.extend(self.repartitions.iter().map(|every| (partitioning, partitions, *every)));
+                    }
+                    _ => layouts.push((partitioning, partitions, Repartition::Off)),
+                }
             }
         }
         layouts
@@ -301,6 +330,13 @@ pub(crate) fn impossible(registry: &Registry, spec: &RunSpec) -> Option<Error> {
     if spec.task.share(OpKind::Batch) > 0.0 && spec.partitioning == Partitioning::None && !capabilities.atomic_batches {
         return Some(Error::unsupported(format!(
             "{}: {} keeps no batch whole by itself: measure it with --partitioning soft or hard",
+            spec.label(),
+            spec.engine
+        )));
+    }
+    if spec.repartition.is_some() && !capabilities.ordered {
+        return Some(Error::unsupported(format!(
+            "{}: {} keeps no order of keys, by which units are found: measure it with --repartition off",
             spec.label(),
             spec.engine
         )));
@@ -338,6 +374,36 @@ mod tests {
         assert_eq!(labels, [once, once].concat());
         assert!(runs[..6].iter().all(|r| r.seed == 1 && r.repetition == 1));
         assert!(runs[6..].iter().all(|r| r.seed == 2 && r.repetition == 2));
+    }
+
+    #[test]
+    fn what_repartitions_itself_stands_beside_what_does_not_and_only_where_something_can_move() {
+        let every = |text: &str| text.parse::<Repartition>().unwrap();
+        let plan = Plan {
+            engines: vec!["memory".into()],
+            partitionings: vec![Partitioning::None, Partitioning::Soft, Partitioning::Hard],
+            partitions: vec![1, 4],
+            repartitions: vec![Repartition::Off, every("1s")],
+            planner: Some("greedy".into()),
+            ..plan()
+        };
+        plan.check(&registry()).unwrap();
+        let runs = plan.runs();
+        let moving: Vec<_> = runs.iter().filter(|run| run.repartition.is_some()).collect();
+        assert_eq!(runs.len(), 2 * 6);
+        assert!(
+            moving.len() == 2 && moving.iter().all(|run| run.partitioning == Partitioning::Hard && run.partitions == 4)
+        );
+        assert!(runs.iter().all(|run| run.planner.is_some() == run.repartition.is_some()));
+        assert!(moving[0].label().contains("hard-4 moving 1s"), "{}", moving[0].label());
+        let refused = |plan: Plan, what: &str| {
+            let error = plan.check(&registry()).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        };
+        refused(Plan { planner: Some("best".into()), ..plan.clone() }, "multilevel");
+        refused(Plan { partitions: vec![1], ..plan.clone() }, "hard partitions");
+        refused(Plan { repartitions: vec![Repartition::Off], ..plan.clone() }, "--planner plans moves");
+        refused(Plan { repartitions: Vec::new(), ..plan }, "--repartition");
     }
 
     #[test]

@@ -4,12 +4,14 @@
 use std::path::PathBuf;
 use std::sync::{Barrier, OnceLock};
 
+use biombo_base::clock::monotonic_ns;
 use biombo_base::{Error, Result};
 
 use super::client::{Client, Shared};
 use super::clock::RunClock;
 use super::{Latencies, Progress, Timeline};
 use crate::target::Target;
+use crate::workload::shift::{Mark, MarkKind};
 use crate::workload::{Keys, Task, Values};
 
 /// When a run phase ends.
@@ -92,6 +94,7 @@ pub(super) fn run_by(
 ) -> Result<Ran> {
     let shared = Shared::new(target, settings, keys, values, progress);
     let threads = settings.threads + u32::from(settings.task.beside().is_some());
+    let begun_ns = OnceLock::new();
     let ready = Barrier::new(threads as usize + 1);
     let go = Barrier::new(threads as usize + 1);
     let clock = OnceLock::new();
@@ -114,6 +117,7 @@ pub(super) fn run_by(
             .collect();
         ready.wait();
         clock.get_or_init(|| calibrated.restart());
+        begun_ns.get_or_init(monotonic_ns);
         go.wait();
         // Join all before looking at any: the scope would wait for them anyway.
         let joined: Vec<_> = handles.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
@@ -132,6 +136,7 @@ pub(super) fn run_by(
     let mut timeline = Timeline::merge(counted().map(|client| client.ticks.clone()));
     timeline.marks = settings.task.marks(seconds);
     timeline.marks.extend(shared.supply.common().marks());
+    timeline.marks.extend(plans(target, *begun_ns.get_or_init(monotonic_ns), seconds)?);
     Ok(Ran {
         operations: counted().map(|client| client.operations).sum(),
         seconds,
@@ -141,4 +146,13 @@ pub(super) fn run_by(
         logical_write_bytes: clients.iter().map(|client| client.written).sum(),
         timeline,
     })
+}
+
+/// The plans that the target carried out while it ran, which began at `begun_ns` and took `seconds`.
+fn plans(target: &dyn Target, begun_ns: u64, seconds: f64) -> Result<impl Iterator<Item = Mark>> {
+    let plans = target.moved()?.plans.into_iter();
+    Ok(plans.filter_map(move |(at_ns, text)| {
+        let at_seconds = at_ns.checked_sub(begun_ns)? as f64 / 1e9;
+        (at_seconds <= seconds).then_some(Mark { at_seconds, kind: MarkKind::Plan, text })
+    }))
 }

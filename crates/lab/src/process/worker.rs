@@ -11,8 +11,9 @@ use biombo_engine::{Registry, Stats};
 use super::protocol::Event;
 use crate::driver::{self, Loaded, Progress, Ran, Settings, Until};
 use crate::measure::{Device, Host, MemoryLimit, disk, process, random_reads_per_s};
-use crate::record::{Latency, Load, Moves, Record, WafBy};
+use crate::record::{Latency, Load, Record, WafBy};
 use crate::spec::RunSpec;
+use crate::target::Moved;
 use crate::workload::{Shift, Task, Values};
 
 /// How often progress is reported.
@@ -99,6 +100,7 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     output.phase("close", None, None)?;
     target.flush()?;
     let stats = target.stats()?;
+    let moved = target.moved()?;
     target.close()?;
     disk::settle(&spec.dir)?;
     let written = Written {
@@ -113,7 +115,7 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
         _ => disk::allocated_bytes(&spec.dir)?,
     };
     let elsewhere = stats.elsewhere;
-    let mut record = record(spec, (kind.version)(), &loaded, ran, stats, written, disk_bytes);
+    let mut record = record(spec, (kind.version)(), &loaded, ran, (stats, moved), written, disk_bytes);
     // A server of the engine's own has ended by now: it counts with what it had after the load and after the run.
     record.rss_bytes_max += beside_bytes;
     record.cpu_seconds = process::cpu_seconds().filter(|_| !elsewhere);
@@ -142,7 +144,7 @@ fn record(
     engine_version: String,
     loaded: &Loaded,
     ran: Ran,
-    stats: Stats,
+    (stats, moved): (Stats, Moved),
     written: Written,
     disk_bytes: u64,
 ) -> Record {
@@ -163,8 +165,8 @@ fn record(
         durability: spec.durability.clone(),
         placement: spec.placement.name().to_owned(),
         cache_bytes: spec.cache_bytes,
-        repartition: "off".to_owned(),
-        planner: None,
+        repartition: spec.repartition.clone().unwrap_or_else(|| "off".to_owned()),
+        planner: moved.planner,
         records: if spec.traces.is_empty() { spec.records } else { loaded.records },
         operations: ran.operations,
         key_bytes: spec.key_bytes,
@@ -185,7 +187,7 @@ fn record(
         waf: by(physical),
         waf_by,
         load: Load { seconds: loaded.seconds, ops_per_s: per_second(loaded.records, loaded.seconds) },
-        moves: Moves::default(),
+        moves: moved.moves,
         compaction: stats.compaction.into(),
         host: Host::here(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -9,6 +9,7 @@ use biombo_engine::{Batch, OpenOptions, Registry, Stats};
 pub use engine::EngineTarget;
 pub use store::StoreTarget;
 
+use crate::record::Moves;
 use crate::spec::{Partitioning, RunSpec};
 use crate::workload::Keys;
 
@@ -52,8 +53,24 @@ pub trait Target: Send + Sync {
     /// The engine's own figures, added up over partitions.
     fn stats(&self) -> Result<Stats>;
 
+    /// What moved between its partitions by its own plans.
+    fn moved(&self) -> Result<Moved> {
+        Ok(Moved::default())
+    }
+
     /// Close cleanly.
     fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// What moved between partitions.
+#[derive(Debug, Clone, Default)]
+pub struct Moved {
+    /// How much.
+    pub moves: Moves,
+    /// Who planned it; `None`: nobody plans.
+    pub planner: Option<String>,
+    /// When, by [`monotonic_ns`](biombo_base::clock::monotonic_ns), and what: of each plan that was carried out.
+    pub plans: Vec<(u64, String)>,
 }
 
 /// A walk over records in order.

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use biombo_base::Result;
 use biombo_engine::{Batch, Durability, Registry, Stats};
-use biombo_store::{Options, Range, Scan, Store, StoreStats};
+use biombo_store::{Options, PlanReport, Range, Scan, Store, StoreStats};
 
-use super::{Target, Walk, consume};
+use super::{Moved, Target, Walk, consume};
+use crate::record::Moves;
 use crate::spec::{Partitioning, Placement, RunSpec};
 use crate::workload::Keys;
 use crate::workload::trace::Reader;
@@ -18,6 +19,8 @@ const SAMPLE_RECORDS: u64 = 10_000;
 pub struct StoreTarget {
     store: Store,
     durability: Durability,
+    /// Whether it repartitions itself.
+    plans: bool,
 }
 
 impl StoreTarget {
@@ -46,8 +49,14 @@ impl StoreTarget {
             Placement::Hash => options.placement(biombo_store::PlacementKind::Hash),
             Placement::Range => options.placement(biombo_store::PlacementKind::Range).range_sample(sample(spec, keys)?),
         };
+        if let Some(every) = &spec.repartition {
+            options = options.repartition(every.parse()?);
+        }
+        if let Some(planner) = &spec.planner {
+            options = options.planner(planner);
+        }
         let store = options.open(spec.dir.join(Path::new("store")), registry)?;
-        Ok(Self { store, durability })
+        Ok(Self { store, durability, plans: spec.repartition.is_some() })
     }
 }
 
@@ -125,6 +134,29 @@ impl Target for StoreTarget {
 
     fn stats(&self) -> Result<Stats> {
         Ok(together(self.store.stats()?))
+    }
+
+    fn moved(&self) -> Result<Moved> {
+        if !self.plans {
+            return Ok(Moved::default());
+        }
+        let (moves, plans) = (self.store.stats()?.moves, self.store.plans()?);
+        let say = |plan: PlanReport| {
+            let text = format!(
+                "{}: {} {}, {:.2} MB, predicted {:.1} ms a second",
+                plan.why,
+                plan.units,
+                plan.level.name(),
+                plan.bytes as f64 / 1e6,
+                plan.predicted_ns_per_s / 1e6
+            );
+            (plan.at_ns, text)
+        };
+        Ok(Moved {
+            moves: Moves { plans: moves.plans, units: moves.units, bytes: moves.bytes },
+            planner: Some(self.store.planner().to_owned()),
+            plans: plans.last.into_iter().filter(|plan| plan.error.is_none()).map(say).collect(),
+        })
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -70,6 +70,8 @@ fn run(task: impl Into<Task>, seconds: Option<f64>) -> RunSpec {
         cache_bytes: 1 << 20,
         space_amplification: None,
         io: None,
+        repartition: None,
+        planner: None,
         memory_bytes: None,
         seed: 1,
         repetition: 1,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use biombo::{Durability, IoMode};
+use biombo::{Durability, IoMode, Repartition};
 use biombo_lab::bench::Plan;
 use biombo_lab::spec::{Partitioning, Placement};
 use biombo_lab::workload::Task;
@@ -69,6 +69,12 @@ pub(super) struct RunOptions {
     /// rocksdb direct, lmdb mmap [default: each its own way]
     #[arg(long, value_name = "HOW")]
     io: Option<IoMode>,
+    /// How often stores of hard partitions repartition themselves, side by side: off, or a time in seconds, such as off,1s
+    #[arg(long, value_name = "off|1s,..", value_delimiter = ',', default_value = "off")]
+    repartition: Vec<Repartition>,
+    /// Who plans the moves: multilevel, fennel, ldg, greedy [default: ldg]
+    #[arg(long, value_name = "NAME")]
+    planner: Option<String>,
     /// Limit the memory of each run, page cache included, by a control group (needs the right to make one)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory_bytes: Option<u64>,
@@ -152,6 +158,8 @@ impl RunOptions {
             cache_bytes: self.cache_bytes,
             space_amplification: self.space_amplification,
             io: self.io,
+            repartitions: self.repartition,
+            planner: self.planner,
             memory_bytes: self.memory_bytes,
             repeat: self.repeat,
             seed: self.seed,
