@@ -73,8 +73,8 @@ enum Units {
 
 impl Units {
     fn hash(owners: Arc<[PartitionId]>, pins: Pins) -> Self {
-        // Each owner once, in order, for scans.
-        let mut all: Vec<_> = owners.iter().copied().chain(pins.iter().map(|(_, partition)| partition)).collect();
+        // Each owner once, in order, for scans. Not a walk over the pins, of which there may be a million at each move.
+        let mut all: Vec<_> = owners.iter().copied().chain(pins.partitions()).collect();
         all.sort_unstable();
         all.dedup();
         Self::Hash { owners, pins, all: all.into() }

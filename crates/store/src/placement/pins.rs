@@ -28,6 +28,8 @@ pub(crate) struct Pins {
     /// None: no key is pinned.
     shards: Option<Arc<[Arc<Shard>]>>,
     len: usize,
+    /// How many are pinned to each partition, up to the last one that has any.
+    counts: Arc<[u32]>,
 }
 
 #[derive(Clone, Default)]
@@ -78,13 +80,11 @@ impl Shard {
         self.table.find(hash, |e| e.hash == hash && e.key(&self.long) == key).map(|entry| entry.partition)
     }
 
-    fn remove(&mut self, hash: u64, key: &[u8]) -> bool {
-        let Ok(found) = self.table.find_entry(hash, |e| e.hash == hash && e.key(&self.long) == key) else {
-            return false;
-        };
+    fn remove(&mut self, hash: u64, key: &[u8]) -> Option<PartitionId> {
+        let found = self.table.find_entry(hash, |e| e.hash == hash && e.key(&self.long) == key).ok()?;
         let (entry, _) = found.remove();
         self.wasted += if usize::from(entry.len) > INLINE_BYTES { usize::from(entry.len) } else { 0 };
-        true
+        Some(entry.partition)
     }
 
     fn insert(&mut self, hash: u64, key: &[u8], partition: PartitionId) {
@@ -127,15 +127,21 @@ impl Pins {
         };
         let mut changed = [false; SHARDS];
         let mut len = self.len;
+        let mut counts = self.counts.to_vec();
         for (key, partition) in changes {
             let hash = xxh3_64(key);
             let at = shard_of(hash);
             let shard = Arc::make_mut(&mut shards[at]);
             changed[at] = true;
-            len -= usize::from(shard.remove(hash, key));
+            if let Some(former) = shard.remove(hash, key) {
+                len -= 1;
+                counts[former.index()] -= 1;
+            }
             if let Some(partition) = partition {
                 shard.insert(hash, key, partition);
                 len += 1;
+                counts.resize(counts.len().max(partition.index() + 1), 0);
+                counts[partition.index()] += 1;
             }
         }
         if len == 0 {
@@ -144,7 +150,14 @@ impl Pins {
         for (shard, _) in shards.iter_mut().zip(changed).filter(|(_, changed)| *changed) {
             *shard = Arc::new(std::mem::take(Arc::make_mut(shard)).tidied());
         }
-        Self { shards: Some(shards.into()), len }
+        while counts.pop_if(|count| *count == 0).is_some() {}
+        Self { shards: Some(shards.into()), len, counts: counts.into() }
+    }
+
+    /// The partitions that keys are pinned to, in order. O(partitions).
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = PartitionId> {
+        let counted = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        counted.map(|(number, _)| PartitionId(number as u16))
     }
 
     /// All of them, in no order.
@@ -204,7 +217,7 @@ mod tests {
         let mut shard = Shard::default();
         shard.insert(5, b"pinned", PartitionId(3));
         assert_eq!((shard.find(5, b"pinned"), shard.find(5, b"other")), (Some(PartitionId(3)), None));
-        assert!(!shard.remove(5, b"other") && shard.remove(5, b"pinned"));
+        assert_eq!((shard.remove(5, b"other"), shard.remove(5, b"pinned")), (None, Some(PartitionId(3))));
     }
 
     proptest! {
@@ -227,6 +240,8 @@ mod tests {
                     prop_assert_eq!((pins.len(), pins.shards.is_none()), (model.len(), model.is_empty()));
                     let all: BTreeMap<_, _> = pins.iter().map(|(key, to)| (String::from_utf8_lossy(key).into_owned(), to.0)).collect();
                     prop_assert_eq!(&all, model);
+                    let partitions: std::collections::BTreeSet<_> = model.values().copied().collect();
+                    prop_assert!(pins.partitions().map(|to| to.0).eq(partitions));
                     for (key, _) in steps.iter().flatten() {
                         let found = pins.find(xxh3_64(key.as_bytes()), key.as_bytes()).map(|to| to.0);
                         prop_assert_eq!(found, model.get(key).copied());
