@@ -9,7 +9,7 @@ CARGO ?= cargo
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test build record crash fuzz lint doc clean
+.PHONY: help setup demo test build record crash soak fuzz lint doc clean
 
 help: ## this list
 	@echo 'Biombo: make targets'
@@ -49,6 +49,9 @@ crash: setup ## SIGKILL loops of 100 and 200 rounds (`make test`: 20 and 10), an
 	@echo 'Simulated crashes of stores whose units move: BIOMBO_CAMPAIGN_IMAGES (2 million) different images'
 	BIOMBO_CAMPAIGN_IMAGES=$${BIOMBO_CAMPAIGN_IMAGES:-2000000} \
 	  $(CARGO) test --locked --release --package biombo-store --lib crash_tests -- --nocapture
+
+soak: setup ## ten minutes of a graph that two threads change, and of snapshots compared with a model
+	$(CARGO) test --locked --release --package biombo-graph --lib soak -- --ignored --nocapture
 
 fuzz: setup ## fuzz every decoder, and sequences of operations with crashes: BIOMBO_FUZZ_SECONDS (600) each, two at a time on two cores
 	@scripts/fuzz.sh

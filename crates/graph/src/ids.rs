@@ -6,6 +6,7 @@
 
 use biombo_base::{Error, Result};
 
+use crate::slots::Slots;
 use crate::{Edge, VERTICES_MAX};
 
 /// The ids of a graph's vertices, ascending.
@@ -69,12 +70,11 @@ impl Ids {
     }
 }
 
-/// Numbers ids as they come. A table with open addressing: 8 bytes for each id and 5.3 to 10.7 for its place.
+/// Numbers ids as they come: 8 bytes for each id and 5.3 to 10.7 for its place.
 #[derive(Debug, Default)]
 pub struct Interner {
     ids: Vec<u64>,
-    /// Inner number + 1, or 0; a power of two long, at most three quarters full.
-    slots: Vec<u32>,
+    slots: Slots,
 }
 
 impl Interner {
@@ -98,42 +98,17 @@ impl Interner {
     /// # Errors
     /// `Invalid` past [`VERTICES_MAX`] different ids.
     pub fn number(&mut self, id: u64) -> Result<u32> {
-        if self.ids.len() >= self.slots.len() / 4 * 3 {
-            self.grow();
-        }
-        let slot = self.slot_of(id);
-        if self.slots[slot] != 0 {
-            return Ok(self.slots[slot] - 1);
+        let ids = &self.ids;
+        if let Some(number) = self.slots.find(id, |number| ids[number as usize]) {
+            return Ok(number);
         }
         if self.ids.len() >= VERTICES_MAX {
             return Err(Error::invalid(format!("the graph has more than {VERTICES_MAX} vertices")));
         }
+        let number = ids.len() as u32;
+        self.slots.insert(id, number, |number| ids[number as usize]);
         self.ids.push(id);
-        self.slots[slot] = self.ids.len() as u32;
-        Ok(self.ids.len() as u32 - 1)
-    }
-
-    /// Where `id` is, or the free slot where it belongs.
-    fn slot_of(&self, id: u64) -> usize {
-        let mask = self.slots.len() - 1;
-        // Fibonacci hashing, with the high bits folded in first: ids often differ in their low bits or high bits alone.
-        let hash = (id ^ (id >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut slot = (hash >> 32) as usize & mask;
-        loop {
-            match self.slots[slot] {
-                0 => return slot,
-                number if self.ids[number as usize - 1] == id => return slot,
-                _ => slot = (slot + 1) & mask,
-            }
-        }
-    }
-
-    fn grow(&mut self) {
-        self.slots = vec![0; (self.slots.len() * 2).max(1 << 10)];
-        for number in 0..self.ids.len() {
-            let slot = self.slot_of(self.ids[number]);
-            self.slots[slot] = number as u32 + 1;
-        }
+        Ok(number)
     }
 
     /// All ids in ascending order; the ends of `edges`, which have the numbers that [`number`](Self::number) gave, are renumbered

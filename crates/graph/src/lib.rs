@@ -2,7 +2,7 @@
 //!
 //! - [`input`] reads edges from files, [`generate`] draws them; [`ids`] numbers vertices densely; [`edges`] gathers all of it;
 //! - [`media`] is where arrays live; [`team`] is the threads that work on them;
-//! - [`view`] is what a kernel sees of a graph; [`csr`] is the static layout; [`kernels`] are the analyses.
+//! - [`view`] is what a kernel sees of a graph; [`csr`] is the static layout, [`pma`] the one that changes; [`kernels`] are the analyses.
 #![deny(unsafe_code)]
 
 mod bitmap;
@@ -13,6 +13,8 @@ pub mod ids;
 pub mod input;
 pub mod kernels;
 pub mod media;
+pub mod pma;
+mod slots;
 pub mod team;
 pub mod view;
 

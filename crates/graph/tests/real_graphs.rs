@@ -1,4 +1,5 @@
 //! The kernels on real graphs, where there are any beside the project: `BIOMBO_GRAPHS` names their folder.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,7 @@ use biombo_graph::edges::EdgeList;
 use biombo_graph::ids::Ids;
 use biombo_graph::kernels::pagerank::Stop;
 use biombo_graph::kernels::{afforest, bfs, brandes, components, pagerank, shiloach_vishkin};
+use biombo_graph::pma::{Pma, Snapshot, Update};
 use biombo_graph::team::Team;
 use biombo_graph::view::View;
 
@@ -40,8 +42,42 @@ const COUNTS: [(&str, usize); 8] = [
     ("wiki-Vote", 7_115),
 ];
 
+/// Every kernel's answer on `graph`, verified, and the bits of scores.
+fn answers<V: View>(name: &str, graph: &V, source: u32, team: &mut Team) -> (Vec<i64>, Vec<u64>) {
+    let tree = bfs(graph, source, team).unwrap();
+    bfs::verify(graph, source, &tree).unwrap_or_else(|wrong| panic!("bfs on {name}: {wrong}"));
+    let sampled = afforest(graph, team).unwrap();
+    components::verify(graph, &sampled).unwrap_or_else(|wrong| panic!("cc on {name}: {wrong}"));
+    let hooked = shiloach_vishkin(graph, team).unwrap();
+    components::verify(graph, &hooked).unwrap_or_else(|wrong| panic!("cc-sv on {name}: {wrong}"));
+    let ranked = pagerank(graph, Stop { iterations: 100, tolerance: 1e-4 }, team).unwrap();
+    pagerank::verify(graph, &ranked.scores, 2e-4).unwrap_or_else(|wrong| panic!("pr on {name}: {wrong}"));
+    let sources = [source, 0, 7];
+    let scores = brandes(graph, &sources, team).unwrap();
+    brandes::verify(graph, &sources, &scores, 1e-9).unwrap_or_else(|wrong| panic!("bc on {name}: {wrong}"));
+    let bits = ranked.scores.iter().chain(scores.iter()).map(|score| score.to_bits());
+    (tree.depths(), bits.collect())
+}
+
+/// A tenth of a graph's edges goes from the dynamic layout and comes back in another order.
+fn churned(graph: &Csr, ids: &Ids, team: &mut Team) -> Snapshot {
+    let changing = Pma::from_view(graph, ids, true, team).unwrap();
+    let id = |vertex: u32| ids.id(vertex).unwrap();
+    let edges = (0..graph.vertices() as u32).flat_map(|v| graph.out_neighbors(v).iter().map(move |to| (v, *to)));
+    let mut tenth: Vec<(u64, u64)> = edges.step_by(10).map(|(v, to)| (id(v), id(to))).collect();
+    for batch in tenth.chunks(5000) {
+        changing.apply(&batch.iter().map(|(a, b)| Update::DeleteEdge(*a, *b)).collect::<Vec<_>>()).unwrap();
+    }
+    assert!(changing.snapshot(team).unwrap().edges() < graph.edges());
+    tenth.reverse();
+    for batch in tenth.chunks(3000) {
+        changing.apply(&batch.iter().map(|(a, b)| Update::InsertEdge(*a, *b)).collect::<Vec<_>>()).unwrap();
+    }
+    changing.snapshot(team).unwrap()
+}
+
 #[test]
-fn every_kernel_is_right_on_every_real_graph_and_the_same_for_all_threads() {
+fn every_kernel_is_right_on_every_real_graph_and_the_same_for_all_threads_and_layouts() {
     for file in files() {
         let name = file.file_name().unwrap().to_string_lossy().split('.').next().unwrap().to_owned();
         let mut teams = [Team::new(1).unwrap(), Team::new(2).unwrap()];
@@ -51,24 +87,17 @@ fn every_kernel_is_right_on_every_real_graph_and_the_same_for_all_threads() {
                 assert_eq!(ids.len(), *vertices, "{name}");
             }
             let source = (0..graph.vertices() as u32).max_by_key(|vertex| graph.out_degree(*vertex)).unwrap();
-            let mut answers = Vec::new();
-            for team in &mut teams {
-                let tree = bfs(&graph, source, team).unwrap();
-                bfs::verify(&graph, source, &tree).unwrap_or_else(|wrong| panic!("bfs on {name}: {wrong}"));
-                let sampled = afforest(&graph, team).unwrap();
-                components::verify(&graph, &sampled).unwrap_or_else(|wrong| panic!("cc on {name}: {wrong}"));
-                let hooked = shiloach_vishkin(&graph, team).unwrap();
-                components::verify(&graph, &hooked).unwrap_or_else(|wrong| panic!("cc-sv on {name}: {wrong}"));
-                let ranked = pagerank(&graph, Stop { iterations: 100, tolerance: 1e-4 }, team).unwrap();
-                pagerank::verify(&graph, &ranked.scores, 2e-4).unwrap_or_else(|wrong| panic!("pr on {name}: {wrong}"));
-                let sources = [source, 0, 7];
-                let scores = brandes(&graph, &sources, team).unwrap();
-                brandes::verify(&graph, &sources, &scores, 1e-9)
-                    .unwrap_or_else(|wrong| panic!("bc on {name}: {wrong}"));
-                let bits = ranked.scores.iter().chain(scores.iter()).map(|score| score.to_bits());
-                answers.push((tree.depths(), bits.collect::<Vec<_>>()));
-            }
-            assert!(answers[0] == answers[1], "{name}: the answers of one and two threads differ");
+            let expected = answers(&name, &graph, source, &mut teams[0]);
+            assert!(
+                answers(&name, &graph, source, &mut teams[1]) == expected,
+                "{name}: the answers of one and two threads differ"
+            );
+            let snapshot = churned(&graph, &ids, &mut teams[1]);
+            snapshot.verify().unwrap();
+            assert!(
+                answers(&name, &snapshot, source, &mut teams[1]) == expected,
+                "{name}: the answers over csr and pma differ"
+            );
         }
     }
 }

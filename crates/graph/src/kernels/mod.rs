@@ -30,4 +30,4 @@ fn check_source(source: u32, vertices: usize) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -107,7 +107,7 @@ fn graphs_with_nothing_in_them_have_answers() {
 }
 
 /// Every kernel's answer on `graph`, verified, as bits.
-fn answers(graph: &Csr, sources: &[u32], team: &mut Team) -> Vec<u64> {
+pub(crate) fn answers<V: View>(graph: &V, sources: &[u32], team: &mut Team) -> Vec<u64> {
     let mut answers = Vec::new();
     for source in sources {
         let tree = bfs(graph, *source, team).unwrap();

@@ -88,6 +88,11 @@ impl<T: Plain> Array<T> {
         Ok(array)
     }
 
+    /// Where its memory begins, for whoever lends it in parts and never borrows the array itself.
+    pub(super) fn base(&self) -> NonNull<T> {
+        self.memory
+    }
+
     /// How much memory it takes, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.len * size_of::<T>()

@@ -1,9 +1,13 @@
 //! Where a graph's arrays live.
 //!
-//! `dram`: [`Array`], memory that ends with the process. The static layout on `disk` is read into such arrays, and written through
-//! [`Io`](biombo_base::io::Io), whose simulated disk sees every step.
+//! `dram`: [`Array`] and the [`Block`]s of a [`Pool`], memory that ends with the process. The static layout on `disk` is read into such
+//! arrays, and written through [`Io`](biombo_base::io::Io), whose simulated disk sees every step.
 
 #[expect(unsafe_code, reason = "memory of its own, under rules of SAFETY.md")]
 mod array;
+#[expect(unsafe_code, reason = "memory lent in blocks, under rules of SAFETY.md")]
+mod pool;
+mod runs;
 
 pub use array::{Array, Plain};
+pub use pool::{Block, PAGE_LEN, Pool};

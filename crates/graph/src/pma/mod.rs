@@ -1,0 +1,393 @@
+//! The layout `pma`: a packed memory array of neighbour lists that changes while it is read.
+//!
+//! # The array
+//!
+//! Vertices have dense numbers; 1,024 in sequence are a *section*. A section is one block of memory (its `Image`): a word for
+//! each vertex that says where its list is and how long, and the lists in the order of their vertices, sorted, 4 bytes a neighbour, each
+//! with a gap behind it. So a list is a slice, as in `csr`, and kernels that go from vertex to vertex read memory in its order.
+//!
+//! As in a packed memory array, an insertion moves what is behind it within the gap; what finds none moves its list to the section's
+//! free tail; a section without room, or with too much of it, is rewritten with its gaps spread anew. There is no tree of densities above
+//! the sections: each is a block of its own of whatever size it needs, out of a [`Pool`](crate::media::Pool), so that a section that
+//! grows moves nobody else's edges. It costs a look at the table of sections at each list, and buys snapshots: a section is replaced
+//! as a whole.
+//!
+//! # Changes
+//!
+//! [`Pma::apply`] takes a batch in, all of it or nothing: numbers of ids are looked up and changes are sorted into sections outside of any
+//! lock; then, under the *gate*, they are appended to the sections' logs, 8 bytes a change, and the batch has its sequence number. The
+//! writer then merges the logs that have become long (a sixteenth of their section), each section by itself: two writers merge
+//! different sections at once. Deleted edges are gone after that; deleted vertices too: the last vertex gets the number that has become
+//! free, so that kernels never see a hole.
+//!
+//! # Snapshots
+//!
+//! [`Pma::snapshot`] makes a *cut* under the gate, a few instructions for each section, and then brings all sections up to it while
+//! writers go on. What comes out is the image of each section, shared and not copied: a writer copies or rewrites a section before changing
+//! it as long as a snapshot has it. A snapshot is exactly the graph after the first n batches, for n = [`Snapshot::sequence`].
+//!
+//! # Invariants
+//!
+//! 1. Every edge of an undirected graph is in the lists of both its ends (a loop once), of a directed one in the source's list of
+//!    `out` and in the target's of `inward`: changes of both come in under one hold of the gate.
+//! 2. Batches are taken in one after the other (the gate); `sequence` counts them.
+//! 3. Numbers of vertices are `0..names.len()`, sections there are for all of them, and lists of others are empty.
+//! 4. Names change only under the gate; `Names::renumberings` counts the times when a number came to mean another vertex.
+//!
+//! # Complexity and space
+//!
+//! A change: O(1) to append, then O(log changes) to sort, and its share of rewriting a section once a sixteenth of it has changed: some
+//! sixteen moves of 4 bytes. 12 bytes a vertex, 4.25 an edge and the rounding to pages after loading; up to half a byte an edge of logs.
+//!
+//! # Sources
+//!
+//! Bender, Demaine, Farach-Colton, "Cache-Oblivious B-Trees", FOCS 2000 (packed memory array); Bender, Hu, "An Adaptive Packed-Memory
+//! Array", PODS 2006; Wheatman, Xu, "Packed Compressed Sparse Row", HPEC 2018; Islam, Dai, "DGAP", SC 2023 (a log for each section);
+//! De Leo, Boncz, "Teseo and the Analysis of Structural Dynamic Graphs", PVLDB 2021 (large leaves that are packed memory arrays);
+//! Dhulipala, Blelloch, Shun, "Low-Latency Graph Streaming Using Compressed Purely-Functional Trees", PLDI 2019 (snapshots by sharing).
+
+mod changes;
+mod image;
+mod names;
+mod side;
+mod snapshot;
+mod tuning;
+mod update;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use biombo_base::{Error, Result};
+
+use crate::VERTICES_MAX;
+use crate::csr::Shape;
+use crate::ids::Ids;
+use crate::team::Team;
+use crate::view::View;
+use names::{Names, NamesView};
+use side::{Grouped, Scratch, Side, Stored};
+pub use snapshot::Snapshot;
+use tuning::Tuning;
+pub use update::Update;
+
+/// A graph that changes; see the module. All methods may be called by any number of threads.
+///
+/// ```
+/// use biombo_graph::csr::Shape;
+/// use biombo_graph::kernels::bfs;
+/// use biombo_graph::pma::{Pma, Update};
+/// use biombo_graph::team::Team;
+/// use biombo_graph::view::View;
+///
+/// let mut team = Team::new(1)?;
+/// let graph = Pma::new(Shape::UNDIRECTED)?;
+/// graph.apply(&[Update::InsertEdge(7, 1 << 40), Update::InsertEdge(7, 9)])?;
+/// let before = graph.snapshot(&mut team)?;
+/// graph.apply(&[Update::DeleteEdge(7, 9)])?;
+///
+/// assert_eq!(graph.neighbors(7), Some(vec![1 << 40]));
+/// let nine = before.vertex(9).expect("it was there");
+/// assert_eq!(bfs(&before, nine, &mut team)?.depths().into_iter().max(), Some(2), "the snapshot stays as it was");
+/// assert_eq!((before.edges(), before.sequence()), (4, 1));
+/// # Ok::<(), biombo_base::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Pma {
+    shape: Shape,
+    names: Arc<RwLock<Names>>,
+    out: Side,
+    /// Of a directed graph.
+    inward: Option<Side>,
+    gate: Mutex<Gate>,
+}
+
+/// Who holds it takes a batch in, or cuts.
+#[derive(Debug)]
+struct Gate {
+    sequence: u64,
+}
+
+/// A batch as far as it can be prepared without the gate.
+struct Prepared<'u> {
+    /// Changes of edges between vertices that are there, outward and inward.
+    grouped: [Grouped; 2],
+    /// The others, in their order.
+    rest: Vec<&'u Update>,
+    renumberings: u64,
+}
+
+/// Sections whose logs have become long, outward and inward.
+#[derive(Default)]
+struct Due([Vec<u32>; 2]);
+
+impl Pma {
+    /// A graph without vertices.
+    ///
+    /// # Errors
+    /// `Io` when there is no memory.
+    pub fn new(shape: Shape) -> Result<Self> {
+        Self::tuned(shape, Tuning::DEFAULT)
+    }
+
+    fn tuned(shape: Shape, tuning: Tuning) -> Result<Self> {
+        let inward = if shape.is_directed { Some(Side::new(tuning)?) } else { None };
+        Ok(Self::made_of(shape, Names::default(), Side::new(tuning)?, inward))
+    }
+
+    fn made_of(shape: Shape, names: Names, out: Side, inward: Option<Side>) -> Self {
+        Self { shape, names: Arc::new(RwLock::new(names)), out, inward, gate: Mutex::new(Gate { sequence: 0 }) }
+    }
+
+    /// The graph that `view` shows, whose vertices have the ids `ids`. Whether loops are kept is said for changes to come.
+    /// O(vertices + edges), shared by the team.
+    ///
+    /// # Errors
+    /// `Invalid` when there are not as many ids as vertices, `Io` when there is no memory.
+    pub fn from_view<V: View>(view: &V, ids: &Ids, keeps_loops: bool, team: &mut Team) -> Result<Self> {
+        Self::from_view_tuned(view, ids, keeps_loops, Tuning::DEFAULT, team)
+    }
+
+    fn from_view_tuned<V: View>(
+        view: &V,
+        ids: &Ids,
+        keeps_loops: bool,
+        tuning: Tuning,
+        team: &mut Team,
+    ) -> Result<Self> {
+        if ids.len() != view.vertices() {
+            return Err(Error::invalid(format!("there are {} ids of {} vertices", ids.len(), view.vertices())));
+        }
+        let out = Side::of(view, V::out_neighbors, tuning, team)?;
+        let inward = match view.is_directed() {
+            true => Some(Side::of(view, V::in_neighbors, tuning, team)?),
+            false => None,
+        };
+        let shape = Shape { is_directed: view.is_directed(), keeps_loops };
+        Ok(Self::made_of(shape, Names::of(ids), out, inward))
+    }
+
+    /// Take `updates` in, one after the other and all together: no snapshot has some of them. What they say is so already changes
+    /// nothing. The number of batches with this one.
+    ///
+    /// # Errors
+    /// `Invalid` for too many vertices: nothing was taken in. `Io` and `Invalid` when a section that had become due could not be merged,
+    /// for want of memory: the batch was taken in, and merging is tried again later.
+    pub fn apply(&self, updates: &[Update]) -> Result<u64> {
+        // What deletes vertices needs the gate for all of it: their edges must be known.
+        let prepared = match updates.iter().any(|update| matches!(update, Update::DeleteVertex(_))) {
+            true => None,
+            false => Some(self.prepare(updates)),
+        };
+        let mut due = Due::default();
+        let sequence = {
+            let mut gate = self.gate();
+            self.check_room(updates)?;
+            match prepared {
+                Some(prepared) if prepared.renumberings == self.names().renumberings() => {
+                    self.append(&prepared.grouped, &mut due);
+                    if !prepared.rest.is_empty() {
+                        self.take_in(prepared.rest.into_iter(), &mut due);
+                    }
+                }
+                _ => self.take_in(updates.iter(), &mut due),
+            }
+            gate.sequence += 1;
+            gate.sequence
+        };
+        let mut scratch = Scratch::default();
+        self.out.merge_due(&due.0[0], &mut scratch)?;
+        self.inward.as_ref().map_or(Ok(()), |side| side.merge_due(&due.0[1], &mut scratch))?;
+        Ok(sequence)
+    }
+
+    /// The graph as it is after all batches that were taken in. O(vertices / 1,024) under the gate, then the merging of what waits, shared
+    /// by the team, while others go on applying.
+    ///
+    /// # Errors
+    /// `Io` when there is no memory.
+    pub fn snapshot(&self, team: &mut Team) -> Result<Snapshot> {
+        let (sequence, names, out, inward) = {
+            let gate = self.gate();
+            (
+                gate.sequence,
+                NamesView::of(&self.names),
+                self.out.cut(),
+                self.inward.as_ref().map(|side| (side, side.cut())),
+            )
+        };
+        let out = self.out.collect(&out, team);
+        let inward = inward.map(|(side, cut)| side.collect(&cut, team));
+        Ok(Snapshot::new(sequence, names, out?, inward.transpose()?))
+    }
+
+    /// The ids of the vertices that edges of `id` lead to, in no particular order; `None` where there is no such vertex. O(degree) and a
+    /// look at its section's log.
+    pub fn neighbors(&self, id: u64) -> Option<Vec<u64>> {
+        self.list(&self.out, id)
+    }
+
+    /// The ids of the vertices that edges to `id` come from, likewise.
+    pub fn in_neighbors(&self, id: u64) -> Option<Vec<u64>> {
+        self.list(self.inward.as_ref().unwrap_or(&self.out), id)
+    }
+
+    fn list(&self, side: &Side, id: u64) -> Option<Vec<u64>> {
+        // Numbers mean the same vertices as long as this is held.
+        let names = self.names();
+        let list = side.current(names.number(id)?);
+        Some(list.into_iter().map(|neighbor| names.id(neighbor)).collect())
+    }
+
+    /// How many vertices there are.
+    pub fn vertices(&self) -> usize {
+        self.names().len()
+    }
+
+    /// What kind of graph it is.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// How much memory it takes, in bytes: sections with their gaps in each direction, also those that only snapshots have still, logs
+    /// and names.
+    pub fn memory_bytes(&self) -> usize {
+        let inward = self.inward.as_ref().map_or(0, Side::memory_bytes);
+        self.out.memory_bytes() + inward + self.names().memory_bytes()
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn names(&self) -> RwLockReadGuard<'_, Names> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn names_mut(&self) -> RwLockWriteGuard<'_, Names> {
+        self.names.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuse a batch that might bring more vertices than a graph can have. Under the gate.
+    fn check_room(&self, updates: &[Update]) -> Result<()> {
+        let names = self.names();
+        if names.len() + 2 * updates.len() <= VERTICES_MAX {
+            return Ok(());
+        }
+        let brought = updates.iter().flat_map(Update::brings).filter(|id| names.number(*id).is_none());
+        let new = brought.collect::<HashSet<u64>>().len();
+        match names.len() + new <= VERTICES_MAX {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("the graph would have more than {VERTICES_MAX} vertices"))),
+        }
+    }
+
+    /// Look up the numbers of ids and sort changes by sections, without the gate.
+    fn prepare<'u>(&self, updates: &'u [Update]) -> Prepared<'u> {
+        let names = self.names();
+        let (mut edges, mut rest) = (Vec::with_capacity(updates.len()), Vec::new());
+        for update in updates {
+            let known = update
+                .edge()
+                .and_then(|(source, target, is_there)| Some((names.number(source)?, names.number(target)?, is_there)));
+            match known {
+                Some(edge) => edges.push(edge),
+                None => rest.push(update),
+            }
+        }
+        let (vertices, renumberings) = (names.len(), names.renumberings());
+        drop(names);
+        Prepared { grouped: self.grouped(&edges, vertices), rest, renumberings }
+    }
+
+    /// Changes of `edges` between the first `vertices` vertices, as the lists of both ends see them.
+    fn grouped(&self, edges: &[Stored], vertices: usize) -> [Grouped; 2] {
+        let sections = vertices.div_ceil(image::VERTICES);
+        let kept = |edge: &&Stored| self.shape.keeps_loops || edge.0 != edge.1;
+        let turned = |edge: &Stored| (edge.1, edge.0, edge.2);
+        let kept = edges.iter().filter(kept);
+        if self.shape.is_directed {
+            let out: Vec<Stored> = kept.copied().collect();
+            let inward: Vec<Stored> = out.iter().map(turned).collect();
+            return [Grouped::of(&out, sections), Grouped::of(&inward, sections)];
+        }
+        // Both directions of an edge one after the other: it may come from either end in the same batch, and the last one decides.
+        let mut out = Vec::with_capacity(2 * edges.len());
+        for edge in kept {
+            out.push(*edge);
+            if edge.0 != edge.1 {
+                out.push(turned(edge));
+            }
+        }
+        [Grouped::of(&out, sections), Grouped::default()]
+    }
+
+    /// Append changes to the logs. Under the gate.
+    fn append(&self, grouped: &[Grouped; 2], due: &mut Due) {
+        self.out.append(&grouped[0], &mut due.0[0]);
+        if let Some(inward) = &self.inward {
+            inward.append(&grouped[1], &mut due.0[1]);
+        }
+    }
+
+    /// Take updates in one after the other, new vertices and vanishing ones among them. Under the gate.
+    fn take_in<'u>(&self, updates: impl Iterator<Item = &'u Update>, due: &mut Due) {
+        let mut names = self.names_mut();
+        let mut edges: Vec<Stored> = Vec::new();
+        for update in updates {
+            match *update {
+                Update::InsertEdge(source, target) => edges.push((names.intern(source), names.intern(target), true)),
+                Update::DeleteEdge(source, target) => {
+                    if let (Some(source), Some(target)) = (names.number(source), names.number(target)) {
+                        edges.push((source, target, false));
+                    }
+                }
+                Update::InsertVertex(id) => _ = names.intern(id),
+                Update::DeleteVertex(id) => {
+                    if let Some(number) = names.number(id) {
+                        self.append_edges(&edges, names.len(), due);
+                        edges.clear();
+                        self.remove(&mut names, id, number, due);
+                    }
+                }
+            }
+        }
+        self.append_edges(&edges, names.len(), due);
+    }
+
+    fn append_edges(&self, edges: &[Stored], vertices: usize, due: &mut Due) {
+        self.out.grow(vertices);
+        if let Some(inward) = &self.inward {
+            inward.grow(vertices);
+        }
+        let grouped = self.grouped(edges, vertices);
+        if !grouped[0].is_empty() {
+            self.append(&grouped, due);
+        }
+    }
+
+    /// A vertex goes with its edges, and the last one gets its number. Under the gate.
+    fn remove(&self, names: &mut Names, id: u64, number: u32, due: &mut Due) {
+        let vertices = names.len();
+        let edges = |of: u32| {
+            let outward = self.out.current(of).into_iter().map(move |target| (of, target));
+            let inward = self.inward.iter().flat_map(move |side| side.current(of)).map(move |source| (source, of));
+            outward.chain(inward).collect::<Vec<_>>()
+        };
+        let gone: Vec<Stored> = edges(number).into_iter().map(|(source, target)| (source, target, false)).collect();
+        self.append_edges(&gone, vertices, due);
+        let last = names.remove(id, number);
+        if last == number {
+            return;
+        }
+        let renamed = |end: u32| if end == last { number } else { end };
+        let mut moved: Vec<Stored> = Vec::new();
+        for (source, target) in edges(last) {
+            moved.push((source, target, false));
+            moved.push((renamed(source), renamed(target), true));
+        }
+        self.append_edges(&moved, vertices, due);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! A graph as it was at one point in its history, for kernels.
+
+use std::sync::{Arc, OnceLock};
+
+use super::image::{Image, SHIFT, VERTICES};
+use super::names::NamesView;
+use crate::view::{Blocks, Lists, View, WORD_VERTICES};
+
+/// The graph after its first [`sequence`](Self::sequence) batches; it stays so whatever becomes of the graph. Keeping one costs memory
+/// for what changes meanwhile, and copies of it for who changes it.
+#[derive(Debug)]
+pub struct Snapshot {
+    sequence: u64,
+    names: NamesView,
+    out: Vec<Arc<Image>>,
+    /// Of a directed graph.
+    inward: Option<Vec<Arc<Image>>>,
+    edges: u64,
+    /// Made when a kernel asks for them.
+    blocks: OnceLock<Blocks>,
+}
+
+/// The lists of a snapshot in one direction.
+#[derive(Clone, Copy)]
+struct Rows<'s> {
+    images: &'s [Arc<Image>],
+}
+
+impl Lists for Rows<'_> {
+    #[inline]
+    fn list<'a>(self, vertex: u32) -> &'a [u32]
+    where
+        Self: 'a,
+    {
+        self.images[vertex as usize >> SHIFT].list(vertex as usize % VERTICES)
+    }
+
+    #[inline]
+    fn degree(self, vertex: u32) -> usize {
+        self.images[vertex as usize >> SHIFT].degree(vertex as usize % VERTICES)
+    }
+}
+
+impl Snapshot {
+    pub(super) fn new(sequence: u64, names: NamesView, out: Vec<Arc<Image>>, inward: Option<Vec<Arc<Image>>>) -> Self {
+        let edges = out.iter().map(|image| image.edges()).sum();
+        Self { sequence, names, out, inward, edges, blocks: OnceLock::new() }
+    }
+
+    /// How many batches it has.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The number of the vertex with this id; `None` where there was none. O(1), but O(vertices) for one that has another number since.
+    pub fn vertex(&self, id: u64) -> Option<u32> {
+        self.names.number(id)
+    }
+
+    /// The id of a vertex by its number.
+    pub fn id(&self, vertex: u32) -> Option<u64> {
+        self.names.id(vertex)
+    }
+
+    /// Check everything that must hold: the order of lists, where they stand in their sections, that both ends of an edge know it, and
+    /// counts. O(edges log degree).
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn verify(&self) -> Result<(), String> {
+        let vertices = self.vertices();
+        for images in [Some(&self.out), self.inward.as_ref()].into_iter().flatten() {
+            if images.len() < vertices.div_ceil(VERTICES) {
+                return Err(format!("there are {} sections for {vertices} vertices", images.len()));
+            }
+            for (image, first) in images.iter().zip((0..).step_by(VERTICES)) {
+                image.verify(vertices.saturating_sub(first), vertices)?;
+            }
+            if images.iter().map(|image| image.edges()).sum::<u64>() != self.edges {
+                return Err("there are not as many edges inward as outward".to_owned());
+            }
+        }
+        for vertex in 0..vertices as u32 {
+            let unknown = |neighbor: &&u32| self.in_neighbors(**neighbor).binary_search(&vertex).is_err();
+            if let Some(neighbor) = self.out_neighbors(vertex).iter().find(unknown) {
+                return Err(format!("vertex {neighbor} does not know the edge from {vertex}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn pulled(&self) -> Rows<'_> {
+        Rows { images: self.inward.as_ref().unwrap_or(&self.out) }
+    }
+}
+
+impl View for Snapshot {
+    fn vertices(&self) -> usize {
+        self.names.len()
+    }
+
+    fn edges(&self) -> u64 {
+        self.edges
+    }
+
+    fn is_directed(&self) -> bool {
+        self.inward.is_some()
+    }
+
+    #[inline]
+    fn out_lists(&self) -> impl Lists + '_ {
+        Rows { images: &self.out }
+    }
+
+    #[inline]
+    fn in_lists(&self) -> impl Lists + '_ {
+        self.pulled()
+    }
+
+    /// O(vertices) the first time.
+    fn blocks(&self) -> &Blocks {
+        self.blocks.get_or_init(|| {
+            let (vertices, lists) = (self.vertices(), self.pulled());
+            // Of the words of vertices, at whose beginnings blocks begin.
+            let mut before = Vec::with_capacity(vertices / WORD_VERTICES + 2);
+            let mut sum = 0;
+            for word in (0..vertices).step_by(WORD_VERTICES) {
+                before.push(sum);
+                let members = word..(word + WORD_VERTICES).min(vertices);
+                sum += members.map(|vertex| lists.degree(vertex as u32) as u64).sum::<u64>();
+            }
+            before.push(sum);
+            Blocks::new(vertices, self.edges, |vertex| before[vertex.div_ceil(WORD_VERTICES)])
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! Several write while snapshots are taken: each is the graph after some first batches, whole ones.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// Draws numbers; the same ones for the same seed.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((u128::from(self.0) * u128::from(below)) >> 64) as u64
+    }
+
+    fn batch(&mut self) -> Vec<Update> {
+        let length = [1, 3, 40, 300][self.next(4) as usize];
+        let ids = [20, 4000][self.next(2) as usize];
+        (0..length)
+            .map(|_| {
+                let (a, b) = (self.next(ids), self.next(4000));
+                match self.next(200) {
+                    0 => Update::DeleteVertex(a + (1 << 33) * self.next(2)),
+                    1 => Update::InsertEdge(a + (1 << 33), b),
+                    2..120 => Update::InsertEdge(a, b),
+                    _ => Update::DeleteEdge(a, b),
+                }
+            })
+            .collect()
+    }
+}
+
+/// Two writers without regard for each other, and this thread, which takes snapshots; then all of it once more on the model.
+fn snapshots_are_exact(shape: Shape, tuning: Tuning, time: Duration, seed: u64) {
+    let graph = Pma::tuned(shape, tuning).unwrap();
+    let (stop, batches) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (mut applied, kept) = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..2)
+            .map(|writer| {
+                let (graph, stop, batches) = (&graph, &stop, &batches);
+                scope.spawn(move || {
+                    let (mut draw, mut applied) = (Draw(seed * 2 + writer + 1), Vec::new());
+                    while !stop.load(Relaxed) {
+                        let batch = draw.batch();
+                        applied.push((graph.apply(&batch).unwrap(), batch));
+                        batches.fetch_add(1, Relaxed);
+                    }
+                    applied
+                })
+            })
+            .collect();
+        let (mut team, mut kept) = (team(), Vec::new());
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            let snapshot = graph.snapshot(&mut team).unwrap();
+            // A few are kept while the graph changes, most are let go at once.
+            if kept.len() < 12 || kept.len() < 50 && snapshot.sequence().is_multiple_of(64) {
+                kept.push(snapshot);
+            }
+        }
+        stop.store(true, Relaxed);
+        kept.push(graph.snapshot(&mut team).unwrap());
+        let applied = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect::<Vec<_>>();
+        kept.push(graph.snapshot(&mut team).unwrap());
+        (applied, kept)
+    });
+    applied.sort_by_key(|(sequence, _)| *sequence);
+    assert!(
+        applied.iter().map(|(sequence, _)| *sequence).eq(1..=applied.len() as u64),
+        "batches have numbers of their own"
+    );
+    let mut model = Model::new(shape);
+    let mut made = 0;
+    let (count, last) = (kept.len(), kept.last().unwrap().sequence());
+    assert_eq!(last as usize, applied.len());
+    for snapshot in kept {
+        while made < snapshot.sequence() as usize {
+            model.apply(&applied[made].1);
+            made += 1;
+        }
+        model.check(&snapshot).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+    }
+    println!("{count} snapshots of {last} batches");
+}
+
+#[test]
+fn snapshots_are_exact_while_two_write() {
+    let time = Duration::from_millis(300);
+    for (seed, shape) in [(1, Shape::UNDIRECTED), (2, Shape::DIRECTED)] {
+        snapshots_are_exact(shape, Tuning::EAGER, time, seed);
+        snapshots_are_exact(shape, Tuning::DEFAULT, time, seed + 10);
+    }
+}
+
+#[test]
+#[ignore = "ten minutes: `make soak`"]
+fn soak_two_writers_and_snapshots_for_ten_minutes() {
+    let begun = Instant::now();
+    let mut seed = 100;
+    while begun.elapsed() < Duration::from_secs(600) {
+        for shape in [Shape::UNDIRECTED, Shape::DIRECTED] {
+            snapshots_are_exact(shape, Tuning::EAGER, Duration::from_secs(2), seed);
+            seed += 1;
+        }
+    }
+}
