@@ -49,6 +49,9 @@ crash: setup ## SIGKILL loops of 100 and 200 rounds (`make test`: 20 and 10), an
 	@echo 'Simulated crashes of stores whose units move: BIOMBO_CAMPAIGN_IMAGES (2 million) different images'
 	BIOMBO_CAMPAIGN_IMAGES=$${BIOMBO_CAMPAIGN_IMAGES:-2000000} \
 	  $(CARGO) test --locked --release --package biombo-store --lib crash_tests -- --nocapture
+	@echo 'Simulated crashes of changing graphs: BIOMBO_CAMPAIGN_IMAGES (2 million) different images'
+	BIOMBO_CAMPAIGN_IMAGES=$${BIOMBO_CAMPAIGN_IMAGES:-2000000} \
+	  $(CARGO) test --locked --release --package biombo-graph --lib durable -- --nocapture
 
 soak: setup ## ten minutes of a graph that two threads change, and of snapshots compared with a model
 	$(CARGO) test --locked --release --package biombo-graph --lib soak -- --ignored --nocapture

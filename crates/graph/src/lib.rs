@@ -13,6 +13,7 @@ pub mod ids;
 pub mod input;
 pub mod kernels;
 pub mod media;
+pub mod owner;
 pub mod pma;
 mod slots;
 pub mod team;

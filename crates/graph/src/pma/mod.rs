@@ -47,8 +47,10 @@
 //! Dhulipala, Blelloch, Shun, "Low-Latency Graph Streaming Using Compressed Purely-Functional Trees", PLDI 2019 (snapshots by sharing).
 
 mod changes;
+mod durable;
 mod image;
 mod names;
+mod record;
 mod side;
 mod snapshot;
 mod tuning;
@@ -64,6 +66,8 @@ use crate::csr::Shape;
 use crate::ids::Ids;
 use crate::team::Team;
 use crate::view::View;
+pub use biombo_journal::Durability;
+pub use durable::{Durable, DurableOptions};
 use names::{Names, NamesView};
 use side::{Grouped, Scratch, Side, Stored};
 pub use snapshot::Snapshot;
@@ -109,8 +113,9 @@ struct Gate {
 
 /// A batch as far as it can be prepared without the gate.
 struct Prepared<'u> {
-    /// Changes of edges between vertices that are there, outward and inward.
-    grouped: [Grouped; 2],
+    /// Changes of edges between vertices that are there, outward and inward. `None` for a batch that deletes vertices: it needs the gate
+    /// for all of it, since their edges must be known.
+    grouped: Option<[Grouped; 2]>,
     /// The others, in their order.
     rest: Vec<&'u Update>,
     renumberings: u64,
@@ -166,38 +171,47 @@ impl Pma {
         Ok(Self::made_of(shape, Names::of(ids), out, inward))
     }
 
+    /// The vertices have other names than they were made with, before anybody else knows the graph.
+    fn rename(&mut self, names: Names) {
+        *self.names_mut() = names;
+    }
+
     /// Take `updates` in, one after the other and all together: no snapshot has some of them. What they say is so already changes
     /// nothing. The number of batches with this one.
     ///
     /// # Errors
-    /// `Invalid` for too many vertices: nothing was taken in. `Io` and `Invalid` when a section that had become due could not be merged,
-    /// for want of memory: the batch was taken in, and merging is tried again later.
+    /// `Invalid` for too many vertices: the batch counts as an empty one. `Io` and `Invalid` when a section that had become due could not
+    /// be merged, for want of memory: the batch was taken in, and merging is tried again later.
     pub fn apply(&self, updates: &[Update]) -> Result<u64> {
-        // What deletes vertices needs the gate for all of it: their edges must be known.
-        let prepared = match updates.iter().any(|update| matches!(update, Update::DeleteVertex(_))) {
-            true => None,
-            false => Some(self.prepare(updates)),
-        };
+        let prepared = self.prepare(updates);
+        let (sequence, due) = self.admit(updates, prepared)?;
+        self.merge(&due)?;
+        Ok(sequence)
+    }
+
+    /// Take a batch in. Its number, and what is worth merging now.
+    fn admit(&self, updates: &[Update], prepared: Prepared<'_>) -> Result<(u64, Due)> {
         let mut due = Due::default();
-        let sequence = {
-            let mut gate = self.gate();
-            self.check_room(updates)?;
-            match prepared {
-                Some(prepared) if prepared.renumberings == self.names().renumberings() => {
-                    self.append(&prepared.grouped, &mut due);
-                    if !prepared.rest.is_empty() {
-                        self.take_in(prepared.rest.into_iter(), &mut due);
-                    }
+        let mut gate = self.gate();
+        gate.sequence += 1;
+        self.check_room(updates)?;
+        let Prepared { grouped, rest, renumberings } = prepared;
+        match grouped {
+            Some(grouped) if renumberings == self.names().renumberings() => {
+                self.append(&grouped, &mut due);
+                if !rest.is_empty() {
+                    self.take_in(rest.into_iter(), &mut due);
                 }
-                _ => self.take_in(updates.iter(), &mut due),
             }
-            gate.sequence += 1;
-            gate.sequence
-        };
+            _ => self.take_in(updates.iter(), &mut due),
+        }
+        Ok((gate.sequence, due))
+    }
+
+    fn merge(&self, due: &Due) -> Result<()> {
         let mut scratch = Scratch::default();
         self.out.merge_due(&due.0[0], &mut scratch)?;
-        self.inward.as_ref().map_or(Ok(()), |side| side.merge_due(&due.0[1], &mut scratch))?;
-        Ok(sequence)
+        self.inward.as_ref().map_or(Ok(()), |side| side.merge_due(&due.0[1], &mut scratch))
     }
 
     /// The graph as it is after all batches that were taken in. O(vertices / 1,024) under the gate, then the merging of what waits, shared
@@ -284,6 +298,9 @@ impl Pma {
     /// Look up the numbers of ids and sort changes by sections, without the gate.
     fn prepare<'u>(&self, updates: &'u [Update]) -> Prepared<'u> {
         let names = self.names();
+        if updates.iter().any(|update| matches!(update, Update::DeleteVertex(_))) {
+            return Prepared { grouped: None, rest: Vec::new(), renumberings: names.renumberings() };
+        }
         let (mut edges, mut rest) = (Vec::with_capacity(updates.len()), Vec::new());
         for update in updates {
             let known = update
@@ -296,7 +313,7 @@ impl Pma {
         }
         let (vertices, renumberings) = (names.len(), names.renumberings());
         drop(names);
-        Prepared { grouped: self.grouped(&edges, vertices), rest, renumberings }
+        Prepared { grouped: Some(self.grouped(&edges, vertices)), rest, renumberings }
     }
 
     /// Changes of `edges` between the first `vertices` vertices, as the lists of both ends see them.

@@ -41,6 +41,19 @@ impl Names {
         names
     }
 
+    /// Those of `ids`, in the order of numbers; `None` when one of them is there twice.
+    pub(super) fn in_order(ids: Vec<u64>) -> Option<Self> {
+        let mut names = Self { count: ids.len(), ..Self::default() };
+        let table = names.table.insert(Table::default());
+        for (id, number) in ids.into_iter().zip(0..) {
+            if table.slots.find(id, |number| table.id(number)).is_some() {
+                return None;
+            }
+            table.push(id, number);
+        }
+        Some(names)
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.count
@@ -159,6 +172,12 @@ impl NamesView {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.count
+    }
+
+    /// The ids in the order of numbers; `None` where they are 0 to the number of vertices - 1.
+    pub(super) fn table(&self) -> Option<impl Iterator<Item = u64> + '_> {
+        let chunks = self.chunks.as_ref()?;
+        Some(chunks.iter().flat_map(|chunk| chunk.iter().copied()).take(self.count))
     }
 
     /// The id of a number.

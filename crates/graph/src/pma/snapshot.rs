@@ -11,7 +11,7 @@ use crate::view::{Blocks, Lists, View, WORD_VERTICES};
 #[derive(Debug)]
 pub struct Snapshot {
     sequence: u64,
-    names: NamesView,
+    pub(super) names: NamesView,
     out: Vec<Arc<Image>>,
     /// Of a directed graph.
     inward: Option<Vec<Arc<Image>>>,
@@ -122,15 +122,14 @@ impl View for Snapshot {
         self.blocks.get_or_init(|| {
             let (vertices, lists) = (self.vertices(), self.pulled());
             // Of the words of vertices, at whose beginnings blocks begin.
-            let mut before = Vec::with_capacity(vertices / WORD_VERTICES + 2);
+            let mut before = Vec::with_capacity(vertices / WORD_VERTICES + 1);
             let mut sum = 0;
             for word in (0..vertices).step_by(WORD_VERTICES) {
                 before.push(sum);
                 let members = word..(word + WORD_VERTICES).min(vertices);
                 sum += members.map(|vertex| lists.degree(vertex as u32) as u64).sum::<u64>();
             }
-            before.push(sum);
-            Blocks::new(vertices, self.edges, |vertex| before[vertex.div_ceil(WORD_VERTICES)])
+            Blocks::new(vertices, self.edges, |vertex| before[vertex / WORD_VERTICES])
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Several write while snapshots are taken: each is the graph after some first batches, whole ones.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -37,7 +38,7 @@ impl Draw {
 fn snapshots_are_exact(shape: Shape, tuning: Tuning, time: Duration, seed: u64) {
     let graph = Pma::tuned(shape, tuning).unwrap();
     let (stop, batches) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let (mut applied, kept) = std::thread::scope(|scope| {
+    let (mut applied, kept, said) = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..2)
             .map(|writer| {
                 let (graph, stop, batches) = (&graph, &stop, &batches);
@@ -52,10 +53,11 @@ fn snapshots_are_exact(shape: Shape, tuning: Tuning, time: Duration, seed: u64) 
                 })
             })
             .collect();
-        let (mut team, mut kept) = (team(), Vec::new());
+        let (mut team, mut kept, mut said) = (team(), Vec::new(), Vec::new());
         let begun = Instant::now();
         while begun.elapsed() < time {
             let snapshot = graph.snapshot(&mut team).unwrap();
+            said.push((snapshot.sequence(), snapshot.vertices(), snapshot.edges()));
             // A few are kept while the graph changes, most are let go at once.
             if kept.len() < 12 || kept.len() < 50 && snapshot.sequence().is_multiple_of(64) {
                 kept.push(snapshot);
@@ -65,12 +67,18 @@ fn snapshots_are_exact(shape: Shape, tuning: Tuning, time: Duration, seed: u64) 
         kept.push(graph.snapshot(&mut team).unwrap());
         let applied = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect::<Vec<_>>();
         kept.push(graph.snapshot(&mut team).unwrap());
-        (applied, kept)
+        (applied, kept, said)
     });
     applied.sort_by_key(|(sequence, _)| *sequence);
     assert!(
         applied.iter().map(|(sequence, _)| *sequence).eq(1..=applied.len() as u64),
         "batches have numbers of their own"
+    );
+    let counts: HashMap<u64, (usize, u64)> =
+        said.iter().map(|(at, vertices, edges)| (*at, (*vertices, *edges))).collect();
+    assert!(
+        said.iter().all(|(at, vertices, edges)| counts[at] == (*vertices, *edges)),
+        "snapshots of one point differ"
     );
     let mut model = Model::new(shape);
     let mut made = 0;
@@ -80,10 +88,13 @@ fn snapshots_are_exact(shape: Shape, tuning: Tuning, time: Duration, seed: u64) 
         while made < snapshot.sequence() as usize {
             model.apply(&applied[made].1);
             made += 1;
+            if let Some(counts) = counts.get(&(made as u64)) {
+                assert_eq!(*counts, model.counts(), "seed {seed}: vertices and edges after {made} batches");
+            }
         }
         model.check(&snapshot).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
-    println!("{count} snapshots of {last} batches");
+    println!("{count} of {} snapshots were kept, of {last} batches", said.len());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod concurrent;
 mod layout;
-mod model;
+pub(super) mod model;
 
 use proptest::prelude::*;
 
@@ -104,11 +104,11 @@ fn ids_of_another_number_are_refused() {
 }
 
 /// Few ids make loops, repeated edges and deletions of what is there common; others fill several sections.
-fn id() -> impl Strategy<Value = u64> {
+pub(super) fn id() -> impl Strategy<Value = u64> {
     prop_oneof![4 => 0..12u64, 4 => 0..2500u64, 1 => (1 << 40)..(1u64 << 40) + 4, 1 => Just(u64::MAX)]
 }
 
-fn update() -> impl Strategy<Value = Update> {
+pub(super) fn update() -> impl Strategy<Value = Update> {
     prop_oneof![
         8 => (id(), id()).prop_map(|(a, b)| Update::InsertEdge(a, b)),
         5 => (id(), id()).prop_map(|(a, b)| Update::DeleteEdge(a, b)),

@@ -7,17 +7,17 @@ use crate::pma::{Pma, Snapshot, Update};
 use crate::view::View;
 
 #[derive(Debug, Clone)]
-pub(super) struct Model {
+pub(in crate::pma) struct Model {
     shape: Shape,
     out: BTreeMap<u64, BTreeSet<u64>>,
 }
 
 impl Model {
-    pub(super) fn new(shape: Shape) -> Self {
+    pub(in crate::pma) fn new(shape: Shape) -> Self {
         Self { shape, out: BTreeMap::new() }
     }
 
-    pub(super) fn apply(&mut self, updates: &[Update]) {
+    pub(in crate::pma) fn apply(&mut self, updates: &[Update]) {
         for update in updates {
             match *update {
                 Update::InsertEdge(a, b) => {
@@ -57,8 +57,13 @@ impl Model {
         turned
     }
 
+    /// How many vertices and stored edges there are.
+    pub(in crate::pma) fn counts(&self) -> (usize, u64) {
+        (self.out.len(), self.out.values().map(|list| list.len() as u64).sum())
+    }
+
     /// What a snapshot says is exactly this.
-    pub(super) fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
+    pub(in crate::pma) fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
         snapshot.verify()?;
         let ids = |list: &[u32]| list.iter().map(|number| snapshot.id(*number).unwrap()).collect::<BTreeSet<u64>>();
         let vertices = 0..snapshot.vertices() as u32;
@@ -76,8 +81,8 @@ impl Model {
         if said(&|number| ids(snapshot.in_neighbors(number))) != self.turned() {
             return Err(format!("after {} batches, lists inward differ", snapshot.sequence()));
         }
-        let edges: usize = self.out.values().map(BTreeSet::len).sum();
-        if snapshot.edges() != edges as u64 {
+        let (_, edges) = self.counts();
+        if snapshot.edges() != edges {
             return Err(format!("there are {} edges and not {edges}", snapshot.edges()));
         }
         match self.out.keys().find(|id| snapshot.vertex(**id).and_then(|number| snapshot.id(number)) != Some(**id)) {
@@ -87,7 +92,7 @@ impl Model {
     }
 
     /// What the graph says now about one vertex is exactly this.
-    pub(super) fn check_vertex(&self, graph: &Pma, id: u64) -> Result<(), String> {
+    pub(in crate::pma) fn check_vertex(&self, graph: &Pma, id: u64) -> Result<(), String> {
         let found = graph.neighbors(id).map(|list| list.into_iter().collect::<BTreeSet<u64>>());
         let inward = graph.in_neighbors(id).map(|list| list.into_iter().collect::<BTreeSet<u64>>());
         if found.as_ref() != self.out.get(&id) || inward != self.turned().get(&id).cloned() {

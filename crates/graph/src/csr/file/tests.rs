@@ -1,7 +1,11 @@
 //! Saved graphs come back as they were, or not at all: after any crash, any refusal of the disk, any damage.
 
+use biombo_base::checksum::crc32c;
+use biombo_base::coding::{put_u32, put_u64};
 use biombo_base::io::sim::{Crash, Fault, FaultKind, SimIo};
 
+use super::body::{Stored, put};
+use super::header::{HEADER_BYTES, Header, VERSION};
 use super::*;
 use crate::Edge;
 use crate::csr::Shape;
@@ -64,9 +68,12 @@ fn what_an_interrupted_save_left_shows_nowhere_in_the_next_one() {
     let saved = |left: usize| {
         let io = SimIo::new(2);
         create_dir(&io, Path::new(DIR)).unwrap();
-        io.open(&Path::new(DIR).join(NAME_NEW), OpenMode::WRITE).unwrap().write_at(&vec![0xff; left], 0).unwrap();
+        io.open(&Path::new(DIR).join(Kind::STATIC.name_new), OpenMode::WRITE)
+            .unwrap()
+            .write_at(&vec![0xff; left], 0)
+            .unwrap();
         save(&io, Path::new(DIR), &graph, &ids).unwrap();
-        let file = io.open(&Path::new(DIR).join(NAME), OpenMode::READ).unwrap();
+        let file = io.open(&Path::new(DIR).join(Kind::STATIC.name), OpenMode::READ).unwrap();
         let mut bytes = vec![0; file.len().unwrap() as usize];
         file.read_at(&mut bytes, 0).unwrap();
         bytes
@@ -150,7 +157,7 @@ fn a_full_or_failing_disk_leaves_the_graph_that_was_there() {
 #[test]
 fn damage_is_named_and_never_read_as_a_graph() {
     let (graph, ids) = sized(10).remove(2);
-    let path = Path::new(DIR).join(NAME);
+    let path = Path::new(DIR).join(Kind::STATIC.name);
     let whole = told(&graph, &ids);
     let io = SimIo::new(7);
     save(&io, Path::new(DIR), &graph, &ids).unwrap();
@@ -185,7 +192,7 @@ fn forged(change: impl Fn(&mut [u8])) -> Error {
     let (graph, ids) = sized(10).remove(2);
     let io = SimIo::new(9);
     save(&io, Path::new(DIR), &graph, &ids).unwrap();
-    let file = io.open(&Path::new(DIR).join(NAME), OpenMode::WRITE).unwrap();
+    let file = io.open(&Path::new(DIR).join(Kind::STATIC.name), OpenMode::WRITE).unwrap();
     let mut bytes = vec![0; HEADER_BYTES];
     file.read_at(&mut bytes, 0).unwrap();
     change(&mut bytes);
@@ -212,13 +219,13 @@ fn with_section<T: Stored>(section: usize, items: &[T]) -> Result<()> {
     let (graph, ids) = sized(10).remove(2);
     let io = SimIo::new(9);
     save(&io, Path::new(DIR), &graph, &ids)?;
-    let path = Path::new(DIR).join(NAME);
+    let path = Path::new(DIR).join(Kind::STATIC.name);
     let file = io.open(&path, OpenMode::WRITE).unwrap();
     let mut bytes = vec![0; HEADER_BYTES];
     file.read_at(&mut bytes, 0).unwrap();
-    let mut header = Header::decode(&path, &bytes)?;
-    header.checksums[section] = put(&*file, header.offset(section), items).unwrap();
-    file.write_at(&header.encode(), 0).unwrap();
+    let mut header = Header::decode(&Kind::STATIC, &path, &bytes)?;
+    header.checksums[section] = put(&*file, header.offset(section), items.iter().copied()).unwrap();
+    file.write_at(&header.encode(&Kind::STATIC), 0).unwrap();
     open(&io, Path::new(DIR)).map(drop)
 }
 

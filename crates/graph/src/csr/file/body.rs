@@ -1,0 +1,200 @@
+//! The sections of a graph's file, written and read.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use biombo_base::checksum::crc32c_append;
+use biombo_base::io::File;
+use biombo_base::{Error, Result};
+
+use super::header::{FLAG_DIRECTED, FLAG_IDS, FLAG_LOOPS, HEADER_BYTES, Header, Kind, SECTIONS};
+use crate::csr::{Adjacency, Csr};
+use crate::media::{Array, Plain};
+use crate::view::{Lists, View};
+
+/// How much is written and read at once; a multiple of 8.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// A number as it stands in the file.
+pub(super) trait Stored: Plain + Copy {
+    const BYTES: usize;
+    fn put(self, bytes: &mut [u8]);
+    fn get(bytes: &[u8]) -> Self;
+}
+
+macro_rules! stored {
+    ($($type:ty),*) => { $(impl Stored for $type {
+        const BYTES: usize = size_of::<$type>();
+        fn put(self, bytes: &mut [u8]) {
+            bytes.copy_from_slice(&self.to_le_bytes());
+        }
+        fn get(bytes: &[u8]) -> Self {
+            Self::from_le_bytes(*bytes.first_chunk().expect("invariant: a chunk of its size"))
+        }
+    })* };
+}
+stored!(u32, u64);
+
+/// Write a section; its checksum.
+pub(super) fn put<T: Stored>(file: &dyn File, mut offset: u64, items: impl Iterator<Item = T>) -> std::io::Result<u32> {
+    let (mut checksum, mut bytes) = (0, vec![0; CHUNK_BYTES]);
+    let mut items = items.peekable();
+    while items.peek().is_some() {
+        let mut filled = 0;
+        for (place, item) in bytes.chunks_exact_mut(T::BYTES).zip(&mut items) {
+            item.put(place);
+            filled += T::BYTES;
+        }
+        checksum = crc32c_append(checksum, &bytes[..filled]);
+        file.write_at(&bytes[..filled], offset)?;
+        offset += filled as u64;
+    }
+    Ok(checksum)
+}
+
+/// Write all of a graph's file; `ids` where they are not dense.
+pub(super) fn write<V: View>(
+    file: &dyn File,
+    kind: &Kind,
+    view: &V,
+    ids: Option<&mut dyn Iterator<Item = u64>>,
+    keeps_loops: bool,
+    applied: u64,
+) -> std::io::Result<()> {
+    let mut flags = 0;
+    flags |= if view.is_directed() { FLAG_DIRECTED } else { 0 };
+    flags |= if ids.is_some() { FLAG_IDS } else { 0 };
+    flags |= if keeps_loops { FLAG_LOOPS } else { 0 };
+    let (vertices, edges) = (view.vertices(), view.edges());
+    let mut header = Header { flags, vertices: vertices as u64, edges, checksums: [0; SECTIONS], applied };
+    if let Some(ids) = ids {
+        header.checksums[0] = put(file, header.offset(0), ids)?;
+    }
+    write_lists(file, &mut header, 1, vertices, view.out_lists())?;
+    if view.is_directed() {
+        write_lists(file, &mut header, 3, vertices, view.in_lists())?;
+    }
+    file.set_len(header.offset(SECTIONS))?;
+    file.write_at(&header.encode(kind), 0)
+}
+
+/// Offsets and targets into two sections from `section` on.
+fn write_lists(
+    file: &dyn File,
+    header: &mut Header,
+    section: usize,
+    vertices: usize,
+    lists: impl Lists,
+) -> std::io::Result<()> {
+    let numbers = 0..vertices as u32;
+    let mut sum = 0;
+    let ends = numbers.clone().map(|vertex| {
+        sum += lists.degree(vertex) as u64;
+        sum
+    });
+    header.checksums[section] = put(file, header.offset(section), std::iter::once(0).chain(ends))?;
+    let targets = numbers.flat_map(|vertex| lists.list(vertex).iter().copied());
+    header.checksums[section + 1] = put(file, header.offset(section + 1), targets)?;
+    Ok(())
+}
+
+/// What a graph's file says.
+pub(crate) struct Contents {
+    pub(crate) graph: Csr,
+    /// In the order of the vertices' numbers; `None` where they are 0 to vertices - 1.
+    pub(crate) ids: Option<Vec<u64>>,
+    pub(crate) keeps_loops: bool,
+    /// The first record of the journal that is not in it.
+    pub(crate) applied: u64,
+}
+
+/// Reads a graph's file.
+pub(super) struct Reader {
+    pub(super) kind: &'static Kind,
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<dyn File>,
+}
+
+impl Reader {
+    pub(super) fn read(&self) -> Result<Contents> {
+        let length = self.file.len().map_err(|e| self.refused(e))?;
+        let mut bytes = vec![0; HEADER_BYTES.min(length as usize)];
+        self.fill(&mut bytes, 0)?;
+        let header = Header::decode(self.kind, &self.path, &bytes)?;
+        if length != header.offset(SECTIONS) {
+            let what = format!("the file has {length} bytes, and {} by its header", header.offset(SECTIONS));
+            return Err(Error::corruption(&self.path, length, what));
+        }
+        let mut ids = None;
+        if header.flags & FLAG_IDS != 0 {
+            let table = self.section::<u64>(&header, 0)?;
+            if self.kind.is_ordered && table.windows(2).any(|pair| pair[0] >= pair[1]) {
+                return Err(self.wrong(&header, 0, "the ids do not ascend"));
+            }
+            ids = Some(table.to_vec());
+        }
+        let out = self.adjacency(&header, 1)?;
+        let inward = match header.flags & FLAG_DIRECTED {
+            0 => None,
+            _ => Some(self.adjacency(&header, 3)?),
+        };
+        let keeps_loops = header.flags & FLAG_LOOPS != 0;
+        Ok(Contents { graph: Csr::new(out, inward), ids, keeps_loops, applied: header.applied })
+    }
+
+    /// Offsets and targets from two sections on.
+    fn adjacency(&self, header: &Header, section: usize) -> Result<Adjacency> {
+        let offsets = self.section::<u64>(header, section)?;
+        let targets = self.section::<u32>(header, section + 1)?;
+        let is_whole = offsets.first() == Some(&0) && offsets.last() == Some(&header.edges) && offsets.is_sorted();
+        if !is_whole {
+            return Err(self.wrong(header, section, "the offsets of lists do not ascend to the number of edges"));
+        }
+        let lists = offsets.windows(2).map(|pair| &targets[pair[0] as usize..pair[1] as usize]);
+        let is_sound = |list: &[u32]| {
+            list.windows(2).all(|pair| pair[0] < pair[1])
+                && list.last().is_none_or(|last| u64::from(*last) < header.vertices)
+        };
+        if !lists.into_iter().all(is_sound) {
+            return Err(self.wrong(
+                header,
+                section + 1,
+                "a list of neighbours does not ascend below the number of vertices",
+            ));
+        }
+        Ok(Adjacency { offsets, targets })
+    }
+
+    fn section<T: Stored>(&self, header: &Header, section: usize) -> Result<Array<T>> {
+        let mut items = Array::<T>::zeroed(header.section(section).0 as usize)?;
+        let (mut offset, mut checksum) = (header.offset(section), 0);
+        let mut bytes = vec![0; CHUNK_BYTES];
+        for chunk in items.chunks_mut(CHUNK_BYTES / T::BYTES) {
+            let bytes = &mut bytes[..chunk.len() * T::BYTES];
+            self.fill(bytes, offset)?;
+            checksum = crc32c_append(checksum, bytes);
+            chunk.iter_mut().zip(bytes.chunks_exact(T::BYTES)).for_each(|(item, bytes)| *item = T::get(bytes));
+            offset += bytes.len() as u64;
+        }
+        if checksum != header.checksums[section] {
+            return Err(self.wrong(header, section, "the checksum of this section does not fit"));
+        }
+        Ok(items)
+    }
+
+    fn fill(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        let read = self.file.read_at(bytes, offset).map_err(|e| self.refused(e))?;
+        if read < bytes.len() {
+            return Err(Error::corruption(&self.path, offset + read as u64, "the file ends here"));
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, header: &Header, section: usize, what: &str) -> Error {
+        Error::corruption(&self.path, header.offset(section), what)
+    }
+
+    fn refused(&self, error: std::io::Error) -> Error {
+        Error::io(format_args!("read {}", self.path.display()), error)
+    }
+}

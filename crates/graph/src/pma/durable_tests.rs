@@ -1,0 +1,337 @@
+//! What was acknowledged is there after any reopening, kill and power cut, at every step of writing, saving and trimming; nothing else is.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use biombo_base::io::sim::{Campaign, Crash, CrashPoints, Fault, FaultKind, Random, SimIo};
+use proptest::prelude::*;
+
+use super::*;
+use crate::pma::tests::model::Model;
+use crate::pma::tests::update;
+
+const DIR: &str = "graphs/one";
+
+fn team() -> Team {
+    Team::new(1).unwrap()
+}
+
+fn options(checkpoint_bytes: u64) -> DurableOptions {
+    let journal = JournalOptions { segment_bytes: 8192, ..JournalOptions::default() };
+    DurableOptions { journal, checkpoint_bytes }
+}
+
+fn open(io: &SimIo, checkpoint_bytes: u64) -> Result<Durable> {
+    Durable::open(Arc::new(io.clone()), Path::new(DIR), options(checkpoint_bytes), &mut team())
+}
+
+/// How many batches it has: what the models are counted by.
+fn batches(graph: &Durable) -> usize {
+    (graph.first + graph.snapshot(&mut team()).unwrap().sequence() - 1) as usize
+}
+
+fn check(graph: &Durable, model: &Model) -> Result<(), String> {
+    model.check(&graph.snapshot(&mut team()).unwrap())
+}
+
+/// A history: what the graph was after each batch, and which batches were promised from which event on.
+struct History {
+    shape: Shape,
+    states: Vec<Model>,
+    created: usize,
+    durable: Vec<(usize, usize)>,
+    written: Vec<(usize, usize)>,
+}
+
+impl History {
+    fn promised(&self, cut: usize, is_kill: bool) -> usize {
+        let latest = |promises: &[(usize, usize)]| {
+            promises.iter().filter(|(at, _)| *at <= cut).map(|(_, batch)| *batch).max().unwrap_or(0)
+        };
+        latest(&self.durable).max(if is_kill { latest(&self.written) } else { 0 })
+    }
+}
+
+fn random_batch(random: &mut Random) -> Vec<Update> {
+    let length = [0, 1, 1, 5, 60, 400][random.below(6) as usize];
+    let ids = [6, 60][random.below(2) as usize];
+    let id = |random: &mut Random| random.below(ids) << (random.below(8) / 7 * 40);
+    (0..length)
+        .map(|_| {
+            let (a, b) = (id(random), id(random));
+            match random.below(20) {
+                0 => Update::DeleteVertex(a),
+                1 => Update::InsertVertex(a),
+                2..8 => Update::DeleteEdge(a, b),
+                _ => Update::InsertEdge(a, b),
+            }
+        })
+        .collect()
+}
+
+/// Make a graph and do random things with it; every promise is noted with the event from which on it holds.
+fn run(io: &SimIo, random: &mut Random) -> History {
+    let shape = [Shape::UNDIRECTED, Shape::DIRECTED, Shape::GAP][random.below(3) as usize];
+    Durable::create(io, Path::new(DIR), shape).unwrap();
+    let mut history = History {
+        shape,
+        states: vec![Model::new(shape)],
+        created: io.event_count(),
+        durable: Vec::new(),
+        written: Vec::new(),
+    };
+    let checkpoint_bytes = [200, 3000, 1 << 20][random.below(3) as usize];
+    let mut graph = open(io, checkpoint_bytes).unwrap();
+    for _ in 0..14 {
+        let made = history.states.len() - 1;
+        match random.below(12) {
+            0 => {
+                drop(graph);
+                graph = open(io, checkpoint_bytes).unwrap();
+                // Opening makes durable what it replays.
+                history.durable.push((io.event_count(), made));
+            }
+            1 => {
+                graph.checkpoint().unwrap();
+                history.durable.push((io.event_count(), made));
+            }
+            2 => {
+                graph.sync().unwrap();
+                history.durable.push((io.event_count(), made));
+            }
+            _ => {
+                let batch = random_batch(random);
+                let durability = [Durability::Sync, Durability::Os][random.below(2) as usize];
+                let mut model = history.states[made].clone();
+                model.apply(&batch);
+                history.states.push(model);
+                assert_eq!(graph.apply(&batch, durability).unwrap() as usize, made + 1);
+                let promises = if durability == Durability::Sync { &mut history.durable } else { &mut history.written };
+                promises.push((io.event_count(), made + 1));
+                if durability == Durability::Sync {
+                    history.written.push((io.event_count(), made + 1));
+                }
+            }
+        }
+    }
+    check(&graph, history.states.last().unwrap()).unwrap();
+    history
+}
+
+/// What a crash left is a state that it may leave, and goes on from there.
+fn check_image(points: &CrashPoints, crash: Crash, image: &SimIo, history: &History, random: &mut Random) {
+    let what = format!("cut at event {} ({}), {crash:?}", points.cut(), points.label());
+    let graph = match open(image, 1 << 20) {
+        Err(error) if error.kind() == ErrorKind::NotFound && points.cut() < history.created => {
+            // Whatever is left of it, it can be made.
+            Durable::create(image, Path::new(DIR), history.shape).unwrap_or_else(|e| panic!("{what}: {e}"));
+            return;
+        }
+        other => other.unwrap_or_else(|e| panic!("{what}: {e}")),
+    };
+    let found = batches(&graph);
+    let promised = history.promised(points.cut(), crash == Crash::Kill);
+    assert!(found >= promised, "{what}: {promised} batches were promised, {found} are there");
+    assert!(found < history.states.len(), "{what}: {found} batches are there, and never so many were made");
+    check(&graph, &history.states[found]).unwrap_or_else(|wrong| panic!("{what}: {wrong}"));
+    if random.below(6) == 0 {
+        let batch = random_batch(random);
+        let mut model = history.states[found].clone();
+        model.apply(&batch);
+        graph.apply(&batch, Durability::Sync).unwrap_or_else(|e| panic!("{what}, then a batch: {e}"));
+        if random.below(2) == 0 {
+            graph.checkpoint().unwrap();
+        }
+        let again = image.crash(image.event_count(), Crash::Nothing);
+        let graph = open(&again, 1 << 20).unwrap_or_else(|e| panic!("{what}, then a batch and another crash: {e}"));
+        check(&graph, &model).unwrap_or_else(|wrong| panic!("{what}, then a batch and another crash: {wrong}"));
+    }
+}
+
+/// What a graph does to its disk: each must have been cut. The journal's own steps are cut in its own campaign too.
+const STEPS: [&str; 11] = [
+    "create graph.pma.new",
+    "set_len graph.pma.new",
+    "write graph.pma.new",
+    "sync graph.pma.new",
+    "rename graph.pma.new -> graph.pma",
+    "sync_dir one",
+    "write #.seg",
+    "sync_dir journal",
+    "rename #.seg -> #.free",
+    "rename #.free -> #.seg",
+    "end",
+];
+
+#[test]
+fn no_acknowledged_batch_is_lost_or_halved_by_a_crash_at_any_event() {
+    let reached = Campaign::from_env("graph");
+    loop {
+        while let Some(seed) = reached.next_seed() {
+            let io = SimIo::new(seed);
+            let mut random = Random(seed);
+            let history = run(&io, &mut random);
+            let mut points = io.crash_points();
+            loop {
+                let randoms = (0..4).map(|_| Crash::Random(random.next())).collect::<Vec<_>>();
+                for crash in [Crash::Kill, Crash::Nothing, Crash::Everything].into_iter().chain(randoms) {
+                    let image = points.image(crash);
+                    if reached.count(points.label(), &image) || crash == Crash::Kill {
+                        check_image(&points, crash, &image, &history, &mut random);
+                    }
+                }
+                if !points.advance() || reached.is_over() {
+                    break;
+                }
+            }
+        }
+        let labels = reached.labels();
+        let missing: Vec<_> = STEPS.iter().filter(|step| !labels.contains_key(**step)).collect();
+        if missing.is_empty() && reached.distinct_images() >= 2000 {
+            break;
+        }
+        let extended = reached.extend(Duration::from_secs(3));
+        assert!(extended < Duration::from_secs(60), "never cut at {missing:?}: {reached}");
+    }
+    reached.report();
+}
+
+#[test]
+fn a_full_or_failing_disk_loses_nothing_acknowledged() {
+    let clean = SimIo::new(3);
+    let batch = |n: u64| (0..50).map(|m| Update::InsertEdge(n, n * 50 + m)).collect::<Vec<_>>();
+    let work = |io: &SimIo| -> (usize, Result<()>) {
+        let mut acknowledged = 0;
+        let mut work = || -> Result<()> {
+            let graph = open(io, 1500)?;
+            for n in 1..8 {
+                graph.apply(&batch(n), Durability::Sync)?;
+                acknowledged += 1;
+            }
+            graph.checkpoint()
+        };
+        let outcome = work();
+        (acknowledged, outcome)
+    };
+    Durable::create(&clean, Path::new(DIR), Shape::DIRECTED).unwrap();
+    let first = clean.event_count();
+    work(&clean).1.unwrap();
+    let mut kinds = BTreeSet::new();
+    for event in first..clean.event_count() {
+        for kind in [FaultKind::Enospc, FaultKind::Eio, FaultKind::Short(100)] {
+            let io = SimIo::new(3);
+            Durable::create(&io, Path::new(DIR), Shape::DIRECTED).unwrap();
+            io.inject(Fault::at(event, kind));
+            let (acknowledged, outcome) = work(&io);
+            if let Err(error) = outcome {
+                kinds.insert(format!("{:?}", error.kind()));
+            }
+            io.clear_faults();
+            for io in [io.clone(), io.crash(io.event_count(), Crash::Nothing)] {
+                let what = format!("{} refused with {kind:?}", clean.labels()[event]);
+                let graph = open(&io, 1 << 20).unwrap_or_else(|e| panic!("{what}: {e}"));
+                let found = batches(&graph);
+                assert!(found >= acknowledged, "{what}: {acknowledged} batches were acknowledged, {found} are there");
+                let mut model = Model::new(Shape::DIRECTED);
+                (1..=found as u64).for_each(|n| model.apply(&batch(n)));
+                check(&graph, &model).unwrap_or_else(|wrong| panic!("{what}: {wrong}"));
+                graph.apply(&batch(9), Durability::Sync).unwrap_or_else(|e| panic!("{what}: {e}"));
+                drop(graph);
+            }
+        }
+    }
+    assert!(kinds.contains("Io") && kinds.contains("Full"), "{kinds:?}");
+}
+
+#[test]
+fn two_writers_leave_in_the_journal_what_they_left_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let io = biombo_base::io::RealIo::shared();
+    Durable::create(&*io, dir.path(), Shape::UNDIRECTED).unwrap();
+    for round in 0..4 {
+        let graph = Durable::open(io.clone(), dir.path(), options(20_000), &mut team()).unwrap();
+        std::thread::scope(|scope| {
+            for writer in 0..2 {
+                let graph = &graph;
+                scope.spawn(move || {
+                    let mut random = Random(round * 2 + writer);
+                    for n in 0..150 {
+                        let durability = if n % 10 == 0 { Durability::Sync } else { Durability::Os };
+                        graph.apply(&random_batch(&mut random), durability).unwrap();
+                    }
+                });
+            }
+        });
+        let told = |graph: &Durable| {
+            let snapshot = graph.snapshot(&mut team()).unwrap();
+            snapshot.verify().unwrap();
+            let name = |v: u32| snapshot.id(v).unwrap();
+            let list = |v: u32| snapshot.out_neighbors(v).iter().map(|to| name(*to)).collect::<BTreeSet<_>>();
+            (0..snapshot.vertices() as u32).map(|v| (name(v), list(v))).collect::<std::collections::BTreeMap<_, _>>()
+        };
+        let before = told(&graph);
+        drop(graph);
+        let graph = Durable::open(io.clone(), dir.path(), options(20_000), &mut team()).unwrap();
+        assert!(told(&graph) == before, "round {round}: the journal says otherwise");
+    }
+}
+
+#[test]
+fn one_has_the_directory_and_others_hear_who() {
+    let io = SimIo::new(1);
+    assert_eq!(open(&io, 1).err().unwrap().kind(), ErrorKind::NotFound);
+    Durable::create(&io, Path::new(DIR), Shape::DIRECTED).unwrap();
+    let again = Durable::create(&io, Path::new(DIR), Shape::DIRECTED).unwrap_err();
+    assert!(again.to_string().contains("has a graph already"), "{again}");
+    let graph = open(&io, 1).unwrap();
+    let busy = open(&io, 1).err().unwrap();
+    assert_eq!(busy.kind(), ErrorKind::Busy);
+    assert!(busy.to_string().contains(&format!("process {}", std::process::id())), "{busy}");
+    assert_eq!(Durable::create(&io, Path::new(DIR), Shape::DIRECTED).unwrap_err().kind(), ErrorKind::Busy);
+    drop(graph);
+    open(&io, 1).unwrap();
+}
+
+#[test]
+fn a_journal_that_lacks_batches_is_damage_and_not_a_shorter_history() {
+    let io = SimIo::new(1);
+    Durable::create(&io, Path::new(DIR), Shape::DIRECTED).unwrap();
+    let graph = open(&io, 1 << 20).unwrap();
+    graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap();
+    graph.checkpoint().unwrap();
+    drop(graph);
+    io.remove_dir_all(&Path::new(DIR).join("journal")).unwrap();
+    let error = open(&io, 1 << 20).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("journal"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_graph_is_the_same_after_reopening(
+        batches in proptest::collection::vec((proptest::collection::vec(update(), 0..80), 0..4u8), 1..20),
+        is_directed in any::<bool>(),
+        keeps_loops in any::<bool>(),
+        checkpoint_bytes in 1..4000u64,
+    ) {
+        let (io, shape) = (SimIo::new(1), Shape { is_directed, keeps_loops });
+        Durable::create(&io, Path::new(DIR), shape).unwrap();
+        let (mut graph, mut model) = (open(&io, checkpoint_bytes).unwrap(), Model::new(shape));
+        for (batch, then) in batches {
+            graph.apply(&batch, Durability::Os).unwrap();
+            model.apply(&batch);
+            match then {
+                0 => graph.checkpoint().unwrap(),
+                1 => {
+                    drop(graph);
+                    graph = open(&io, checkpoint_bytes).unwrap();
+                }
+                _ => {}
+            }
+            prop_assert_eq!(graph.shape(), shape);
+            check(&graph, &model).map_err(TestCaseError::fail)?;
+        }
+    }
+}
