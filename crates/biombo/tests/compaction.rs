@@ -22,7 +22,17 @@ fn compacted(engine: &str, partitions: u32) -> (Store, tempfile::TempDir) {
 #[test]
 fn engines_that_compact_tell_count_time_and_bytes_and_the_others_tell_nothing() {
     // WiredTiger and PostgreSQL keep no median of their checkpoints.
-    let compacting = [("log", true), ("rocksdb", true), ("leveldb", true), ("wiredtiger", false), ("postgres", false)];
+    let compacting = [
+        ("log", true),
+        ("rocksdb", true),
+        ("leveldb", true),
+        ("wiredtiger", false),
+        ("postgres", false),
+        ("micro-btree", true),
+        ("micro-btree-published", true),
+        ("micro-lsm", true),
+        ("micro-lsm-published", true),
+    ];
     for kind in biombo::registry().iter().filter(|kind| kind.is_installed()) {
         for partitions in [1, 3] {
             let (store, _dir) = compacted(kind.name, partitions);

@@ -107,7 +107,7 @@ fn wrong_arguments_end_with_2_before_anything_is_touched() {
     let mut t = Table::new();
     t.case("no command", "", 2, &["biombo --help"]);
     t.case("an unknown command", "frobnicate", 2, &["frobnicate"]);
-    t.case("a command that comes later", "plan DIR/s", 2, &["plan"]);
+    t.case("a command that comes later", "advise --workload a", 2, &["advise"]);
     t.case("an unknown option", "get DIR/s k --frob", 2, &["--frob", "biombo get --help"]);
     t.case("a missing argument", "get DIR/s", 2, &["KEY"]);
     t.case("one argument too many", "count DIR/s x", 2, &["x"]);
