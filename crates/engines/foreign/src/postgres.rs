@@ -21,6 +21,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::{
@@ -61,6 +62,9 @@ const VALUE_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes that a group of rows should not pass, by the largest value seen.
 const GROUP_BYTES: usize = 8 << 20;
+
+/// A checkpoint that was asked for is counted within this, after which nobody waits for it.
+const COUNTED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The entry for the registry.
 pub fn kind() -> EngineKind {
@@ -281,6 +285,7 @@ impl Engine for Postgres {
 
     fn compact(&self) -> Result<()> {
         self.poison.check()?;
+        let counted = self.figures()?.checkpoints;
         // Without FULL: that one waits for every snapshot and cursor to end.
         let mut link = self.link()?;
         let mut done = link.batch(&format!("VACUUM (ANALYZE) {}", self.table));
@@ -288,7 +293,14 @@ impl Engine for Postgres {
             // What stands before it in the log is not needed any more.
             done = done.and_then(|()| link.batch("CHECKPOINT"));
         }
-        done.map_err(|e| self.after(e, "compact"))
+        done.map_err(|e| self.after(e, "compact"))?;
+        drop(link);
+        // The server answers a moment before it counts the checkpoint.
+        let begun = Instant::now();
+        while self.server.is_some() && self.figures()?.checkpoints == counted && begun.elapsed() < COUNTED_WITHIN {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     fn stats(&self) -> Result<Stats> {
