@@ -29,7 +29,6 @@ fn engines_that_compact_tell_count_time_and_bytes_and_the_others_tell_nothing() 
         ("wiredtiger", false),
         ("postgres", false),
         ("micro-btree", true),
-        ("micro-btree-published", true),
         ("micro-lsm", true),
         ("micro-lsm-published", true),
     ];

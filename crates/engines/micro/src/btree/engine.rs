@@ -264,7 +264,8 @@ impl Engine for MicroBtree {
             unflushed_bytes: Some(tree.dirty_pages() as u64 * page_bytes),
             cache_bytes: Some((self.pages.cached() + tree.dirty_pages()) as u64 * page_bytes),
             cache_hits_misses: Some(figures.hits_misses()),
-            compaction: Some(figures.compaction()),
+            // Without a journal there are no checkpoints.
+            compaction: self.journal.as_ref().map(|_| figures.compaction()),
             options: self.own.describe(self.behaviour),
             ..Stats::default()
         })
