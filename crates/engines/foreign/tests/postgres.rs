@@ -88,6 +88,8 @@ fn a_server_that_dies_says_why_and_costs_nothing_that_was_synced() {
     let server = lock_file(&dir)[0].clone();
     signal("KILL", &server);
     within_a_minute("the server is gone", || !lives(&server));
+    // A session of it may answer once more before it sees that.
+    within_a_minute("the sessions are gone", || engine.get(b"synced").is_err());
     for _ in 0..2 {
         let read = engine.get(b"synced").expect_err("there is no server");
         assert_eq!(read.kind(), ErrorKind::Poisoned);
