@@ -24,7 +24,7 @@ impl Ids {
     }
 
     /// From ids that ascend; `None` when they do not.
-    pub(crate) fn ascending(sorted: Vec<u64>) -> Option<Self> {
+    pub fn ascending(sorted: Vec<u64>) -> Option<Self> {
         let count = sorted.len();
         if sorted.windows(2).any(|pair| pair[0] >= pair[1]) {
             return None;

@@ -5,12 +5,23 @@ use std::path::Path;
 use biombo_base::io::{Io, Lock, OpenMode};
 use biombo_base::{Error, ErrorKind, Result};
 
+use crate::csr::file;
+
 /// The held lock of a directory; it goes when this is dropped.
 pub struct Owner {
     _lock: Box<dyn Lock>,
 }
 
 impl Owner {
+    /// Take the lock of `dir`, which is made where it is missing, its name durable.
+    ///
+    /// # Errors
+    /// `Busy`, with who has it; `Io`, `Full`.
+    pub fn make(io: &dyn Io, dir: &Path) -> Result<Self> {
+        file::create_dir(io, dir)?;
+        Self::take(io, dir)
+    }
+
     /// Take the lock of `dir`, which exists.
     ///
     /// # Errors

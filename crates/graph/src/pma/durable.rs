@@ -33,6 +33,9 @@ use crate::owner::Owner;
 use crate::team::Team;
 use crate::view::View;
 
+/// The journal's directory.
+const JOURNAL: &str = "journal";
+
 /// How a graph is kept.
 #[derive(Debug, Clone)]
 pub struct DurableOptions {
@@ -59,7 +62,7 @@ impl Default for DurableOptions {
 /// # let dir = tempfile::tempdir().map_err(|e| biombo_base::Error::io("make a directory", e))?;
 /// # let dir = dir.path().join("graph");
 /// let mut team = Team::new(1)?;
-/// Durable::create(&RealIo::new(), &dir, Shape::DIRECTED)?;
+/// Durable::create(&RealIo::shared(), &dir, Shape::DIRECTED)?;
 /// let graph = Durable::open(RealIo::shared(), &dir, DurableOptions::default(), &mut team)?;
 /// graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync)?;
 /// drop(graph);
@@ -132,7 +135,7 @@ impl Durable {
     ///
     /// # Errors
     /// `Invalid` when there is a graph already, `Busy` when somebody else is making one, `Full`, `Io`.
-    pub fn create(io: &dyn Io, dir: &Path, shape: Shape) -> Result<()> {
+    pub fn create(io: &Arc<dyn Io>, dir: &Path, shape: Shape) -> Result<()> {
         let nothing = Csr::build(0, &[], shape, &mut Team::new(1)?)?;
         Self::create_from(io, dir, &nothing, &Ids::dense(0), shape.keeps_loops)
     }
@@ -142,19 +145,20 @@ impl Durable {
     ///
     /// # Errors
     /// As [`create`](Self::create); `Invalid` also when there are not as many ids as vertices.
-    pub fn create_from<V: View>(io: &dyn Io, dir: &Path, view: &V, ids: &Ids, keeps_loops: bool) -> Result<()> {
+    pub fn create_from<V: View>(io: &Arc<dyn Io>, dir: &Path, view: &V, ids: &Ids, keeps_loops: bool) -> Result<()> {
         if ids.len() != view.vertices() {
             return Err(Error::invalid(format!("there are {} ids of {} vertices", ids.len(), view.vertices())));
         }
-        file::create_dir(io, dir)?;
-        let _owner = Owner::take(io, dir)?;
-        if Self::exists(io, dir)? || file::exists(io, dir)? {
+        let _owner = Owner::make(&**io, dir)?;
+        if Self::exists(&**io, dir)? || file::exists(&**io, dir)? {
             let dir = dir.display();
             return Err(Error::invalid(format!("{dir} has a graph already: name another directory or remove it")));
         }
         let mut table = ids.table().iter().copied();
         let table: Option<&mut dyn Iterator<Item = u64>> = if ids.are_dense() { None } else { Some(&mut table) };
-        file::save_as(&Kind::CHANGING, io, dir, view, table, keeps_loops, Lsn::FIRST.0)
+        // The journal first: a graph without one is damaged.
+        let journal = Journal::open(io.clone(), &dir.join(JOURNAL), JournalOptions::default(), &mut |_, _| Ok(()))?;
+        file::save_as(&Kind::CHANGING, &**io, dir, view, table, keeps_loops, journal.next_lsn().0)
     }
 
     /// Open the graph in `dir`: read it, and replay what came since it was saved. O(vertices + edges + journal).
@@ -168,7 +172,9 @@ impl Durable {
                 format!("there is no graph of the layout pma in {}: `biombo graph load` makes one", dir.display());
             return Err(Error::new(ErrorKind::NotFound, message));
         }
-        let owner = Owner::take(&*io, dir)?;
+        let owner = Owner::make(&*io, dir)?;
+        // Who made the graph may have died before its name was durable.
+        io.sync_dir(dir).map_err(|e| Error::io(format_args!("open {}", dir.display()), e))?;
         let path = dir.join("graph.pma");
         let Contents { graph, ids, keeps_loops, applied } = file::read(&Kind::CHANGING, &*io, dir)?;
         let mut changing = Pma::from_view(&graph, &Ids::dense(graph.vertices()), keeps_loops, team)?;
@@ -179,7 +185,10 @@ impl Durable {
             changing.rename(names);
         }
         let (mut next, mut logged) = (applied, 0);
-        let journal_dir = dir.join("journal");
+        let journal_dir = dir.join(JOURNAL);
+        if !io.exists(&journal_dir).map_err(|e| Error::io(format_args!("open {}", journal_dir.display()), e))? {
+            return Err(Error::corruption(&journal_dir, 0, "the graph's journal is missing"));
+        }
         let gap = |found: u64, wanted: u64| {
             let what = format!("the journal goes on at record {found}, and the graph lacks those from {wanted} on");
             Error::corruption(&journal_dir, 0, what)

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use biombo_base::io::sim::{Campaign, Crash, CrashPoints, Fault, FaultKind, Random, SimIo};
+use biombo_journal::{Mode, Modes};
 use proptest::prelude::*;
 
 use super::*;
@@ -16,13 +17,25 @@ fn team() -> Team {
     Team::new(1).unwrap()
 }
 
-fn options(checkpoint_bytes: u64) -> DurableOptions {
-    let journal = JournalOptions { segment_bytes: 8192, ..JournalOptions::default() };
+fn options(modes: Modes, checkpoint_bytes: u64) -> DurableOptions {
+    // With direct writes, batches are durable though nobody asked for it; with others they are not.
+    let journal = JournalOptions { segment_bytes: 8192, modes, unsynced_segments_max: 2, ..JournalOptions::default() };
     DurableOptions { journal, checkpoint_bytes }
 }
 
+fn create(io: &SimIo, shape: Shape) -> Result<()> {
+    let io: Arc<dyn Io> = Arc::new(io.clone());
+    Durable::create(&io, Path::new(DIR), shape)
+}
+
+const MODES: [Modes; 3] = [Modes::Always(Mode::Direct), Modes::Always(Mode::Buffered), Modes::ByDurability];
+
+fn open_with(io: &SimIo, modes: Modes, checkpoint_bytes: u64) -> Result<Durable> {
+    Durable::open(Arc::new(io.clone()), Path::new(DIR), options(modes, checkpoint_bytes), &mut team())
+}
+
 fn open(io: &SimIo, checkpoint_bytes: u64) -> Result<Durable> {
-    Durable::open(Arc::new(io.clone()), Path::new(DIR), options(checkpoint_bytes), &mut team())
+    open_with(io, MODES[0], checkpoint_bytes)
 }
 
 /// How many batches it has: what the models are counted by.
@@ -72,7 +85,7 @@ fn random_batch(random: &mut Random) -> Vec<Update> {
 /// Make a graph and do random things with it; every promise is noted with the event from which on it holds.
 fn run(io: &SimIo, random: &mut Random) -> History {
     let shape = [Shape::UNDIRECTED, Shape::DIRECTED, Shape::GAP][random.below(3) as usize];
-    Durable::create(io, Path::new(DIR), shape).unwrap();
+    create(io, shape).unwrap();
     let mut history = History {
         shape,
         states: vec![Model::new(shape)],
@@ -81,13 +94,14 @@ fn run(io: &SimIo, random: &mut Random) -> History {
         written: Vec::new(),
     };
     let checkpoint_bytes = [200, 3000, 1 << 20][random.below(3) as usize];
-    let mut graph = open(io, checkpoint_bytes).unwrap();
+    let modes = MODES[random.below(3) as usize];
+    let mut graph = open_with(io, modes, checkpoint_bytes).unwrap();
     for _ in 0..14 {
         let made = history.states.len() - 1;
         match random.below(12) {
             0 => {
                 drop(graph);
-                graph = open(io, checkpoint_bytes).unwrap();
+                graph = open_with(io, modes, checkpoint_bytes).unwrap();
                 // Opening makes durable what it replays.
                 history.durable.push((io.event_count(), made));
             }
@@ -124,7 +138,7 @@ fn check_image(points: &CrashPoints, crash: Crash, image: &SimIo, history: &Hist
     let graph = match open(image, 1 << 20) {
         Err(error) if error.kind() == ErrorKind::NotFound && points.cut() < history.created => {
             // Whatever is left of it, it can be made.
-            Durable::create(image, Path::new(DIR), history.shape).unwrap_or_else(|e| panic!("{what}: {e}"));
+            create(image, history.shape).unwrap_or_else(|e| panic!("{what}: {e}"));
             return;
         }
         other => other.unwrap_or_else(|e| panic!("{what}: {e}")),
@@ -213,14 +227,14 @@ fn a_full_or_failing_disk_loses_nothing_acknowledged() {
         let outcome = work();
         (acknowledged, outcome)
     };
-    Durable::create(&clean, Path::new(DIR), Shape::DIRECTED).unwrap();
+    create(&clean, Shape::DIRECTED).unwrap();
     let first = clean.event_count();
     work(&clean).1.unwrap();
     let mut kinds = BTreeSet::new();
     for event in first..clean.event_count() {
         for kind in [FaultKind::Enospc, FaultKind::Eio, FaultKind::Short(100)] {
             let io = SimIo::new(3);
-            Durable::create(&io, Path::new(DIR), Shape::DIRECTED).unwrap();
+            create(&io, Shape::DIRECTED).unwrap();
             io.inject(Fault::at(event, kind));
             let (acknowledged, outcome) = work(&io);
             if let Err(error) = outcome {
@@ -247,9 +261,10 @@ fn a_full_or_failing_disk_loses_nothing_acknowledged() {
 fn two_writers_leave_in_the_journal_what_they_left_in_memory() {
     let dir = tempfile::tempdir().unwrap();
     let io = biombo_base::io::RealIo::shared();
-    Durable::create(&*io, dir.path(), Shape::UNDIRECTED).unwrap();
+    Durable::create(&io, dir.path(), Shape::UNDIRECTED).unwrap();
     for round in 0..4 {
-        let graph = Durable::open(io.clone(), dir.path(), options(20_000), &mut team()).unwrap();
+        let graph =
+            Durable::open(io.clone(), dir.path(), options(MODES[round as usize % 3], 200_000), &mut team()).unwrap();
         std::thread::scope(|scope| {
             for writer in 0..2 {
                 let graph = &graph;
@@ -257,6 +272,12 @@ fn two_writers_leave_in_the_journal_what_they_left_in_memory() {
                     let mut random = Random(round * 2 + writer);
                     for n in 0..150 {
                         let durability = if n % 10 == 0 { Durability::Sync } else { Durability::Os };
+                        // So many ends that both name the same edge now and then, and it is seldom named again.
+                        let batch = (0..200).map(|_| {
+                            let (a, b) = (random.below(400), random.below(400));
+                            if random.below(2) == 0 { Update::DeleteEdge(a, b) } else { Update::InsertEdge(a, b) }
+                        });
+                        graph.apply(&batch.collect::<Vec<_>>(), durability).unwrap();
                         graph.apply(&random_batch(&mut random), durability).unwrap();
                     }
                 });
@@ -271,23 +292,44 @@ fn two_writers_leave_in_the_journal_what_they_left_in_memory() {
         };
         let before = told(&graph);
         drop(graph);
-        let graph = Durable::open(io.clone(), dir.path(), options(20_000), &mut team()).unwrap();
+        let graph =
+            Durable::open(io.clone(), dir.path(), options(MODES[round as usize % 3], 200_000), &mut team()).unwrap();
         assert!(told(&graph) == before, "round {round}: the journal says otherwise");
     }
+}
+
+#[test]
+fn batches_pass_in_the_order_of_their_records_and_none_after_a_failure() {
+    let turn = Turn { state: Mutex::new(Turns { next: 1, failed: None }), moved: Condvar::new() };
+    let passed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for number in (1..=20).rev() {
+            let (turn, passed) = (&turn, &passed);
+            scope.spawn(move || turn.take(number, || passed.lock().unwrap().push(number)).unwrap());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    assert!(passed.into_inner().unwrap().into_iter().eq(1..=20));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| turn.take(22, || ()));
+        std::thread::sleep(Duration::from_millis(5));
+        turn.fail(&Error::invalid("as planned"));
+        assert_eq!(waits.join().unwrap().unwrap_err().kind(), ErrorKind::Poisoned);
+    });
 }
 
 #[test]
 fn one_has_the_directory_and_others_hear_who() {
     let io = SimIo::new(1);
     assert_eq!(open(&io, 1).err().unwrap().kind(), ErrorKind::NotFound);
-    Durable::create(&io, Path::new(DIR), Shape::DIRECTED).unwrap();
-    let again = Durable::create(&io, Path::new(DIR), Shape::DIRECTED).unwrap_err();
+    create(&io, Shape::DIRECTED).unwrap();
+    let again = create(&io, Shape::DIRECTED).unwrap_err();
     assert!(again.to_string().contains("has a graph already"), "{again}");
     let graph = open(&io, 1).unwrap();
     let busy = open(&io, 1).err().unwrap();
     assert_eq!(busy.kind(), ErrorKind::Busy);
     assert!(busy.to_string().contains(&format!("process {}", std::process::id())), "{busy}");
-    assert_eq!(Durable::create(&io, Path::new(DIR), Shape::DIRECTED).unwrap_err().kind(), ErrorKind::Busy);
+    assert_eq!(create(&io, Shape::DIRECTED).unwrap_err().kind(), ErrorKind::Busy);
     drop(graph);
     open(&io, 1).unwrap();
 }
@@ -295,15 +337,21 @@ fn one_has_the_directory_and_others_hear_who() {
 #[test]
 fn a_journal_that_lacks_batches_is_damage_and_not_a_shorter_history() {
     let io = SimIo::new(1);
-    Durable::create(&io, Path::new(DIR), Shape::DIRECTED).unwrap();
+    create(&io, Shape::DIRECTED).unwrap();
     let graph = open(&io, 1 << 20).unwrap();
     graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap();
     graph.checkpoint().unwrap();
     drop(graph);
-    io.remove_dir_all(&Path::new(DIR).join("journal")).unwrap();
-    let error = open(&io, 1 << 20).err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::Corruption);
-    assert!(error.to_string().contains("journal"), "{error}");
+    let journal = Path::new(DIR).join(JOURNAL);
+    for makes_another in [false, true] {
+        io.remove_dir_all(&journal).unwrap();
+        if makes_another {
+            Journal::open(Arc::new(io.clone()), &journal, JournalOptions::default(), &mut |_, _| Ok(())).unwrap();
+        }
+        let error = open(&io, 1 << 20).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert!(error.to_string().contains("journal"), "{error}");
+    }
 }
 
 proptest! {
@@ -317,7 +365,7 @@ proptest! {
         checkpoint_bytes in 1..4000u64,
     ) {
         let (io, shape) = (SimIo::new(1), Shape { is_directed, keeps_loops });
-        Durable::create(&io, Path::new(DIR), shape).unwrap();
+        create(&io, shape).unwrap();
         let (mut graph, mut model) = (open(&io, checkpoint_bytes).unwrap(), Model::new(shape));
         for (batch, then) in batches {
             graph.apply(&batch, Durability::Os).unwrap();
