@@ -10,20 +10,21 @@
 //! Invariants: a draft is given out only after the governor's `Go`, and nothing else is until [`Brain::carried`] was told what came of it;
 //! what moves is where the graph's placement says, and goes somewhere else; no draft pins more than the bound.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use biombo_engine::{Error, Result};
 use biombo_planner::{
     AccessGraph, Assessment, CostModel, Governor, Objective, Outcome, Part, PlanError, Planner, Prices, Proposal,
-    Request, Start, Verdict, Vertex, relabel,
+    Request, Start, Verdict, relabel,
 };
 use biombo_tracker::{Kind, Sample, Shape, Window};
 
 use super::costs::{Costs, uneven_ns};
-use super::graph::{Frame, KEY_SEEN_MIN, SCALE};
+use super::former::{Former, SPAN_NS, way_of};
+use super::graph::{Frame, KEY_SEEN_MIN, SCALE, Seen};
 use super::plans::Level;
 use super::settings::Settings;
-use super::watch::{Times, Way, cut_of_path};
+use super::watch::Times;
 use crate::{PartitionId, Placement, PlacementKind, UnitId};
 
 /// What moving a byte costs the foreground, and a key beside its bytes: read, written twice, deleted.
@@ -33,8 +34,6 @@ const KEY_NS: f64 = 5_000.0;
 const WAY_NS: f64 = 1_500_000.0;
 /// What a byte costs that a pass goes over, looking for units and cleaning up after them.
 const PASS_BYTE_NS: f64 = 1.0;
-/// What an operation costs more that goes over two units in different partitions.
-const SPAN_NS: f64 = 500.0;
 /// Intervals that are left out at most after plans that came to nothing.
 const PATIENCE_MAX: u32 = 4;
 /// Budgets that are tried, each a quarter of the one before, while the account does not cover a plan.
@@ -90,65 +89,6 @@ pub(crate) enum Thought {
     Draft(Draft),
 }
 
-/// What the latest plan moved, and from where; and what it has saved since it was asked last.
-#[derive(Default)]
-struct Former {
-    keys: HashMap<Vec<u8>, Part>,
-    units: HashMap<UnitId, Part>,
-    /// What writers waited, for each key, before it.
-    waited_per_write_ns: f64,
-    /// Edges of paths through groups, by way, and spans over two units, that are cut no more.
-    edges: [f64; 2],
-    spans: f64,
-    writes: f64,
-    waited_ns: f64,
-    /// Until then the governor wants to know.
-    until_ns: u64,
-}
-
-impl Former {
-    /// Where a key was.
-    fn owner(&self, key: &[u8], placement: &Placement) -> usize {
-        let unit = || if self.units.is_empty() { None } else { self.units.get(&placement.unit_of(key)) };
-        let part = self.keys.get(key).or_else(unit);
-        part.map_or_else(|| placement.owner(key).index(), |part| part.index())
-    }
-
-    /// An access after the plan.
-    fn note(&mut self, sample: &Sample<'_>, placement: &Placement) {
-        let weight = f64::from(sample.weight);
-        if sample.kind == Kind::Write {
-            self.writes += weight * sample.keys().len() as f64;
-        }
-        if sample.shape == Shape::Single {
-            return;
-        }
-        let cut = |mut places: Vec<usize>| {
-            places.sort_unstable();
-            cut_of_path(&places)
-        };
-        let before = cut(sample.keys().map(|key| self.owner(key, placement)).collect());
-        let now = cut(sample.keys().map(|key| placement.owner(key).index()).collect());
-        match sample.shape {
-            Shape::Group => self.edges[way_of(sample).index()] += weight * (before - now),
-            _ => self.spans += weight * (before - now),
-        }
-    }
-
-    /// What it saved.
-    fn take_saved_ns(&mut self, costs: &Costs) -> f64 {
-        let edges: f64 = Way::ALL.into_iter().map(|way| costs.cut_ns_of(way) * self.edges[way.index()]).sum();
-        let waits = self.waited_per_write_ns * self.writes - self.waited_ns;
-        let saved_ns = edges + SPAN_NS * self.spans + waits;
-        (self.edges, self.spans, self.writes, self.waited_ns) = ([0.0; 2], 0.0, 0.0, 0.0);
-        saved_ns
-    }
-}
-
-fn way_of(sample: &Sample<'_>) -> Way {
-    if sample.kind == Kind::Read { Way::Read } else { Way::Write }
-}
-
 /// The loop's memory.
 pub(crate) struct Brain {
     settings: Settings,
@@ -159,12 +99,15 @@ pub(crate) struct Brain {
     born_ns: u64,
     measured_ns: u64,
     asked_ns: u64,
+    /// Nothing could be begun before: a plan is on trial, or plans have disappointed.
+    quiet_until_ns: u64,
     /// Intervals that are left out after the next plan that comes to nothing, and those that are left now.
     patience: u32,
     left_out: u32,
     former: Option<Former>,
-    /// Of a draft that was given out.
+    /// Of a draft that was given out, and how long it took to make.
     drafted: Option<Former>,
+    spent_ns: u64,
     outcome: Option<Outcome>,
 }
 
@@ -185,10 +128,12 @@ impl Brain {
             born_ns: now_ns,
             measured_ns: now_ns,
             asked_ns: now_ns,
+            quiet_until_ns: now_ns,
             patience: 0,
             left_out: 0,
             former: None,
             drafted: None,
+            spent_ns: 0,
             outcome: None,
             settings,
         })
@@ -241,6 +186,15 @@ impl Brain {
         (half_life_ns / std::f64::consts::LN_2 * (1.0 - (-age).exp2())).max(1.0)
     }
 
+    /// Looking took so long: that is paid from the same account as moving. (While a draft is out, what the governor hears is about the draft.)
+    pub(crate) fn spent(&mut self, now_ns: u64, took_ns: u64) {
+        if self.drafted.is_some() {
+            self.spent_ns += took_ns;
+        } else {
+            self.governor.moved(now_ns, took_ns as f64);
+        }
+    }
+
     /// What is to be done now, if anything.
     pub(crate) fn ask(&mut self, sight: &Sight<'_>) -> Result<Thought> {
         if sight.now_ns.saturating_sub(self.asked_ns) < self.settings.interval_ns || self.drafted.is_some() {
@@ -252,85 +206,70 @@ impl Brain {
         }
         let saved_ns = self.former.as_mut().map_or(0.0, |former| former.take_saved_ns(&self.costs));
         self.outcome = self.governor.observe(sight.now_ns, saved_ns).or(self.outcome);
-        let objective = Objective::new(sight.partitions).map_err(wrong)?;
-        let frame = Frame {
-            window: &self.window,
-            placement: sight.placement,
-            partitions: sight.partitions,
-            sample_weight: self.costs.sample_weight(),
-        };
-        let loads = frame.loads_of_partitions();
-        let uneven_ns = uneven_ns(self.costs.waited_ns(), &loads);
-        // What is less than this share of the window is noise, whatever is done about it.
-        let noise_ns = self.settings.rules.saving_share_min * self.window_ns();
-        let is_uneven = uneven_ns > noise_ns;
-
-        let sizes = std::cell::OnceCell::new();
-        let sizes = || *sizes.get_or_init(|| (sight.sizes)());
-        let room = self.settings.pins_max.saturating_sub(sight.placement.pins());
-        let keys = frame.keys(is_uneven, room, sizes().record_bytes.max(1.0) as u64).map_err(wrong)?;
-        let is_range = sight.placement.kind() == PlacementKind::Range;
-        let units = match (is_uneven || is_range, sight.placement.units()) {
-            (true, count) => frame.units((sizes().store_bytes / count.max(1) as f64) as u64).map_err(wrong)?,
-            (false, _) => None,
-        };
-
-        let levels = [
-            keys.as_ref().map(|seen| (Level::Keys, &seen.graph)),
-            units.as_ref().map(|seen| (Level::Units, &seen.graph)),
-        ];
-        if let Some(draft) = self.go_home(sight, &sizes) {
-            return Ok(Thought::Draft(draft));
+        // Looking costs, too: not while nothing could be begun, and less often where nothing was found.
+        if sight.now_ns < self.quiet_until_ns || self.governor.credit_ns() <= 0.0 {
+            return Ok(Thought::Nothing);
         }
         if self.left_out > 0 {
             self.left_out -= 1;
             return Ok(Thought::Nothing);
         }
-        let mut thought = Thought::Nothing;
-        for (level, graph) in levels.into_iter().flatten() {
-            let prices = self.prices(level, graph, uneven_ns, sizes(), &objective, sight)?;
-            let verdict = self.weigh(graph, prices, &objective, sight)?;
-            let proposal = match verdict {
-                Ok(proposal) => proposal,
-                Err(reason) => {
-                    thought = Thought::Refused(reason);
-                    continue;
-                }
-            };
-            (self.patience, self.left_out) = (0, 0);
-            let former = |vertex: Vertex| graph.owner(vertex);
-            let moved = |vertex: &Vertex| proposal.plan[vertex.index()] != graph.owner(*vertex);
-            let mut drafted = Former { waited_per_write_ns: self.costs.waited_per_write_ns(), ..Former::default() };
-            let mut moves: Vec<(PartitionId, Load)> = Vec::new();
-            for part in 0..sight.partitions {
-                let all = graph.vertices().filter(|v| proposal.plan[v.index()] == Part(part)).filter(moved);
-                let load = match (level, &keys, &units) {
-                    (Level::Units, _, Some(seen)) => {
-                        let units: Vec<_> = all.filter_map(|v| Some((*seen.units.get(v.index())?, v))).collect();
-                        drafted.units.extend(units.iter().map(|(unit, v)| (*unit, former(*v))));
-                        Load::Units(units.into_iter().map(|(unit, _)| unit).collect())
-                    }
-                    (_, Some(seen), _) => {
-                        let keys: Vec<_> = all.filter_map(|v| Some((seen.units.get(v.index())?.clone(), v))).collect();
-                        drafted.keys.extend(keys.iter().map(|(key, v)| (key.clone(), former(*v))));
-                        Load::Keys(keys.into_iter().map(|(key, _)| key).collect())
-                    }
-                    _ => continue,
-                };
-                let is_empty = match &load {
-                    Load::Keys(keys) => keys.is_empty(),
-                    Load::Units(units) => units.is_empty(),
-                };
-                if !is_empty {
-                    moves.push((PartitionId(part as u16), load));
-                }
+        let thought = self.look(sight)?;
+        match thought {
+            Thought::Nothing => {}
+            Thought::Refused(_) => {
+                self.patience = (self.patience * 2).clamp(1, PATIENCE_MAX);
+                self.left_out = self.patience - 1;
             }
-            self.drafted = Some(drafted);
-            return Ok(Thought::Draft(self.draft(level, &proposal, moves)));
+            Thought::Draft(_) => (self.patience, self.left_out) = (0, 0),
         }
-        if thought != Thought::Nothing {
-            self.patience = (self.patience * 2).clamp(1, PATIENCE_MAX);
-            self.left_out = self.patience - 1;
+        Ok(thought)
+    }
+
+    fn frame<'a>(&'a self, sight: &'a Sight<'_>) -> Frame<'a> {
+        Frame {
+            window: &self.window,
+            placement: sight.placement,
+            partitions: sight.partitions,
+            sample_weight: self.costs.sample_weight(),
+        }
+    }
+
+    /// Make graphs of what was seen, and a plan of them.
+    fn look(&mut self, sight: &Sight<'_>) -> Result<Thought> {
+        let objective = Objective::new(sight.partitions).map_err(wrong)?;
+        let frame = self.frame(sight);
+        let loads = frame.loads_of_partitions();
+        let uneven_ns = uneven_ns(self.costs.waited_ns(), &loads);
+        // What is less than this share of the window is noise, whatever is done about it.
+        let is_uneven = uneven_ns > self.settings.rules.saving_share_min * self.window_ns();
+        let sizes = std::cell::OnceCell::new();
+        let sizes = || *sizes.get_or_init(|| (sight.sizes)());
+        let room = self.settings.pins_max.saturating_sub(sight.placement.pins());
+        let keys = frame.keys(is_uneven, room, || sizes().record_bytes.max(1.0) as u64).map_err(wrong)?;
+        if keys.as_ref().is_some_and(|seen| seen.left_out > 0)
+            && let Some(draft) = self.go_home(sight, sizes())
+        {
+            return Ok(Thought::Draft(draft));
+        }
+        let mut thought = Thought::Nothing;
+        if let Some(seen) = keys {
+            let prices = self.prices(Level::Keys, &seen.graph, uneven_ns, sizes(), &objective, sight)?;
+            match self.weigh(&seen.graph, prices, &objective, sight)? {
+                Ok(proposal) => return Ok(Thought::Draft(self.draft(Level::Keys, &proposal, &seen))),
+                Err(reason) => thought = Thought::Refused(reason),
+            }
+        }
+        if !is_uneven && sight.placement.kind() != PlacementKind::Range {
+            return Ok(thought);
+        }
+        let unit_bytes = sizes().store_bytes / sight.placement.units().max(1) as f64;
+        if let Some(seen) = self.frame(sight).units(unit_bytes as u64).map_err(wrong)? {
+            let prices = self.prices(Level::Units, &seen.graph, uneven_ns, sizes(), &objective, sight)?;
+            match self.weigh(&seen.graph, prices, &objective, sight)? {
+                Ok(proposal) => return Ok(Thought::Draft(self.draft(Level::Units, &proposal, &seen))),
+                Err(reason) => thought = Thought::Refused(reason),
+            }
         }
         Ok(thought)
     }
@@ -395,6 +334,10 @@ impl Brain {
             match verdict {
                 Verdict::Go => return Ok(Ok(proposal)),
                 // A smaller one may be covered.
+                Verdict::Resting { until_ns } => {
+                    self.quiet_until_ns = until_ns;
+                    break;
+                }
                 Verdict::NoCredit => budget = (budget / 4).min(proposal.after.moved_bytes / 4),
                 _ => break,
             }
@@ -402,47 +345,45 @@ impl Brain {
         refused(verdict)
     }
 
-    fn draft(&self, level: Level, proposal: &Proposal, moves: Vec<(PartitionId, Load)>) -> Draft {
+    /// The proposal as moves; what it moves is remembered.
+    fn draft<U: Unit>(&mut self, level: Level, proposal: &Proposal, seen: &Seen<U>) -> Draft {
+        let graph = &seen.graph;
+        let mut former = Former::new(self.costs.waited_per_write_ns());
+        let mut moves: BTreeMap<Part, Vec<U>> = BTreeMap::new();
+        // What follows the units are the rests of partitions, which no budget moves.
+        for (vertex, unit) in graph.vertices().zip(&seen.units) {
+            let (from, to) = (graph.owner(vertex), proposal.plan[vertex.index()]);
+            if from != to {
+                unit.note_in(&mut former, from);
+                moves.entry(to).or_default().push(unit.clone());
+            }
+        }
+        self.drafted = Some(former);
+        let moves = moves.into_iter().map(|(to, units)| (PartitionId(to.0 as u16), U::load(units)));
         let (before, after) = (&proposal.before, &proposal.after);
-        let predicted_ns_per_s = self.governor.trust() * proposal.saving_ns / proposal.horizon_ns * 1e9;
-        let gathers = before.cut > after.cut;
-        let evens = before.part_overload > after.part_overload + 0.01 * before.part_loads.iter().sum::<u64>() as f64;
-        let unit = if level == Level::Units { "units" } else { "keys" };
-        let mut why = Vec::new();
-        if gathers {
-            let share = |assessment: &Assessment| 100.0 * assessment.cut_share();
-            let (from, to) = (share(before), share(after));
-            why.push(format!(
-                "{unit} that are accessed together lie apart: {from:.1} % of their ties, {to:.1} % after"
-            ));
-        }
-        if evens || !gathers {
-            let (from, to) = (before.part_balance, after.part_balance);
-            why.push(format!("writers wait where the load is: {from:.2} times the average, {to:.2} after"));
-        }
         Draft {
             level,
-            why: why.join("; "),
-            moves,
+            why: why(level, before, after),
+            moves: moves.collect(),
             ways: after.ways,
             cut: (before.cut_share(), after.cut_share()),
             balance: (before.part_balance, after.part_balance),
-            predicted_ns_per_s,
+            predicted_ns_per_s: self.governor.trust() * proposal.saving_ns / proposal.horizon_ns * 1e9,
             predicted_cost_ns: self.governor.price() * proposal.cost_ns,
         }
     }
 
-    /// Where pins become many: those whose keys nobody accesses give their place to others.
-    fn go_home(&mut self, sight: &Sight<'_>, sizes: &impl Fn() -> Sizes) -> Option<Draft> {
-        let per_key_ns = BYTE_NS * sizes().record_bytes + KEY_NS;
-        let pins = sight.placement.pins();
-        if pins <= self.settings.pins_max / 2 || self.governor.credit_ns() <= 0.0 {
+    /// Where there is no room for another pin: those whose keys nobody accesses give their place to others. Not before it is known who
+    /// accesses what.
+    fn go_home(&mut self, sight: &Sight<'_>, sizes: Sizes) -> Option<Draft> {
+        let age_ns = self.measured_ns.saturating_sub(self.born_ns);
+        if age_ns < 2 * self.settings.limits.half_life_ns {
             return None;
         }
         let least = KEY_SEEN_MIN * self.costs.sample_weight();
         let used = self.window.keys().filter(|view| view.load.total() >= least).map(|view| view.key);
         let used: HashSet<&[u8]> = used.collect();
-        let mut homes: HashMap<PartitionId, Vec<Vec<u8>>> = HashMap::new();
+        let mut homes: BTreeMap<PartitionId, Vec<Vec<u8>>> = BTreeMap::new();
         let (mut count, mut ways) = (0, HashSet::new());
         for (key, pinned) in sight.placement.pinned().filter(|(key, _)| !used.contains(key)).take(HOME_MAX) {
             let home = sight.placement.owner_of(sight.placement.unit_of(key))?;
@@ -453,18 +394,17 @@ impl Brain {
         if count == 0 {
             return None;
         }
-        let mut moves: Vec<_> = homes.into_iter().map(|(home, keys)| (home, Load::Keys(keys))).collect();
-        moves.sort_by_key(|(home, _)| *home);
         self.drafted = Some(Former::default());
+        let (pins, most) = (sight.placement.pins(), self.settings.pins_max);
         Some(Draft {
             level: Level::Home,
-            why: format!("{pins} keys are pinned, of {} at most, and nobody accesses these", self.settings.pins_max),
-            moves,
+            why: format!("{pins} keys are pinned, of {most} at most, and nobody accesses these"),
+            moves: homes.into_iter().map(|(home, keys)| (home, Load::Keys(keys))).collect(),
             ways: ways.len() as u64,
             cut: (0.0, 0.0),
             balance: (1.0, 1.0),
             predicted_ns_per_s: 0.0,
-            predicted_cost_ns: f64::from(count) * per_key_ns + ways.len() as f64 * WAY_NS,
+            predicted_cost_ns: f64::from(count) * (BYTE_NS * sizes.record_bytes + KEY_NS) + ways.len() as f64 * WAY_NS,
         })
     }
 
@@ -478,11 +418,59 @@ impl Brain {
                 self.governor.moved(now_ns, cost_ns);
                 self.costs.forget_waits();
                 self.former = Some(drafted);
+                self.quiet_until_ns = now_ns.saturating_add(self.settings.rules.trial_ns);
             }
             (_, false) => {
                 self.governor.given_up(now_ns, cost_ns);
                 self.former = None;
             }
         }
+        let spent_ns = std::mem::take(&mut self.spent_ns);
+        self.spent(now_ns, spent_ns);
     }
+}
+
+/// What can be moved.
+trait Unit: Clone {
+    /// In the plan, it was there before.
+    fn note_in(&self, former: &mut Former, part: Part);
+
+    fn load(units: Vec<Self>) -> Load;
+}
+
+impl Unit for Vec<u8> {
+    fn note_in(&self, former: &mut Former, part: Part) {
+        former.keys.insert(self.clone(), part);
+    }
+
+    fn load(units: Vec<Self>) -> Load {
+        Load::Keys(units)
+    }
+}
+
+impl Unit for UnitId {
+    fn note_in(&self, former: &mut Former, part: Part) {
+        former.units.insert(*self, part);
+    }
+
+    fn load(units: Vec<Self>) -> Load {
+        Load::Units(units)
+    }
+}
+
+/// What a plan is about, in words.
+fn why(level: Level, before: &Assessment, after: &Assessment) -> String {
+    let load: u64 = before.part_loads.iter().sum();
+    let gathers = before.cut > after.cut;
+    let evens = before.part_overload > after.part_overload + 0.01 * load as f64;
+    let mut why = Vec::new();
+    if gathers {
+        let (unit, from, to) = (level.name(), 100.0 * before.cut_share(), 100.0 * after.cut_share());
+        why.push(format!("{unit} that are accessed together lie apart: {from:.1} % of their ties, {to:.1} % after"));
+    }
+    if evens || !gathers {
+        let (from, to) = (before.part_balance, after.part_balance);
+        why.push(format!("writers wait where the load is: {from:.2} times the average, {to:.2} after"));
+    }
+    why.join("; ")
 }

@@ -34,6 +34,8 @@ const KEYS_MAX: usize = 1 << 16;
 pub(crate) struct Seen<U> {
     pub(crate) graph: AccessGraph,
     pub(crate) units: Vec<U>,
+    /// So many more would be, had they room.
+    pub(crate) left_out: usize,
 }
 
 /// What a graph is made under.
@@ -53,7 +55,12 @@ fn load_of(load: Load) -> f64 {
 impl Frame<'_> {
     /// The keys that are accessed together; with `hot`, the hottest as well. Of those that are not pinned yet `room` at most, each of
     /// `key_bytes`. None, where there is nothing to be planned.
-    pub(crate) fn keys(&self, hot: bool, room: usize, key_bytes: u64) -> Result<Option<Seen<Vec<u8>>>, PlanError> {
+    pub(crate) fn keys(
+        &self,
+        hot: bool,
+        room: usize,
+        key_bytes: impl FnOnce() -> u64,
+    ) -> Result<Option<Seen<Vec<u8>>>, PlanError> {
         if self.placement.kind() != PlacementKind::Hash {
             return Ok(None);
         }
@@ -75,18 +82,20 @@ impl Frame<'_> {
         chosen.dedup();
         // The heaviest first, so that those stay for which there is room.
         chosen.sort_by(|a, b| load_of(views[*b as usize].load).total_cmp(&load_of(views[*a as usize].load)));
-        let mut room = room;
+        let (mut room, wanted) = (room, chosen.len());
         chosen.retain(|number| {
             let is_new = !self.placement.is_pinned(views[*number as usize].key);
             let fits = !is_new || room > 0;
             room -= usize::from(is_new && fits);
             fits
         });
+        let left_out = wanted - chosen.len();
         chosen.truncate(KEYS_MAX);
-        if chosen.is_empty() {
+        if chosen.is_empty() && left_out == 0 {
             return Ok(None);
         }
         let (mut builder, mut rest) = (GraphBuilder::new(), self.loads_of_units());
+        let key_bytes = key_bytes();
         let mut vertices = HashMap::with_capacity(chosen.len());
         for number in &chosen {
             let view = &views[*number as usize];
@@ -103,7 +112,7 @@ impl Frame<'_> {
         }
         self.add_rest(&mut builder, &rest)?;
         let units = chosen.iter().map(|number| views[*number as usize].key.to_vec()).collect();
-        Ok(Some(Seen { graph: builder.build(), units }))
+        Ok(Some(Seen { graph: builder.build(), units, left_out }))
     }
 
     /// The units that are accessed, each of `unit_bytes`; they are tied by what went over several of them. None, where there are no two.
@@ -136,7 +145,7 @@ impl Frame<'_> {
         }
         add_anchors(&mut builder, self.partitions, |partition| rest.get(&partition).copied().unwrap_or(0.0))?;
         let units = units.into_iter().map(|(unit, _)| unit).filter(|unit| vertices.contains_key(unit)).collect();
-        Ok(Some(Seen { graph: builder.build(), units }))
+        Ok(Some(Seen { graph: builder.build(), units, left_out: 0 }))
     }
 
     /// The load of each partition, as far as the window knows.

@@ -6,6 +6,7 @@
 //! | `costs` | what it costs that keys lie apart and loads are uneven: measured |
 //! | `graph` | the graph of accesses |
 //! | `brain` | the loop itself, pure: what is seen goes in, what to move comes out |
+//! | `former` | what a plan gave, measured |
 //! | `plans` | what became of plans, in memory and on disk |
 //! | `settings` | how often, how much, how fast |
 //!
@@ -23,6 +24,7 @@ mod brain;
 #[cfg(test)]
 mod brain_tests;
 mod costs;
+mod former;
 mod graph;
 mod plans;
 mod settings;
@@ -46,7 +48,7 @@ pub use settings::Repartition;
 pub(crate) use settings::{DEFAULT_PLANNER, Settings};
 pub(crate) use watch::Watch;
 
-use crate::migration::{Moved, Mover, Pace, Tidier};
+use crate::migration::{Mover, Pace, Tidier};
 use crate::{Options, Placement, Store};
 use brain::{Brain, Draft, Load, Sight, Sizes, Thought};
 
@@ -198,7 +200,9 @@ impl Driver {
         let placement = &topology.placement;
         self.take_in(&mut brain, placement, now_ns);
         let sizes = || self.sizes();
+        let begun_ns = (self.clock)();
         let thought = brain.ask(&Sight { now_ns, placement, partitions: self.partitions, sizes: &sizes });
+        brain.spent(now_ns, (self.clock)() - begun_ns);
         let mut judged = false;
         if let Some(outcome) = brain.take_outcome() {
             let mut plans = lock(&self.plans);
@@ -244,8 +248,7 @@ impl Driver {
 
     /// Move what a draft says, and tell what it cost.
     fn carry_out(&self, now_ns: u64, rate: u64, draft: Draft) {
-        let begun_ns = (self.clock)();
-        let mut moved = Moved::default();
+        let (begun_ns, before) = ((self.clock)(), self.mover.totals());
         let mut error = None;
         let pace = Pace { bytes_per_second: Some(rate), chunk_bytes: CHUNK_BYTES, chunk_keys: CHUNK_KEYS };
         for (to, load) in &draft.moves {
@@ -254,18 +257,20 @@ impl Driver {
                 Load::Units(units) => self.mover.move_units(units, *to, pace),
             };
             match result {
-                Ok(done) => moved.add(&done),
+                Ok(_) => {}
                 Err(failed) => {
                     error = Some(failed);
                     break;
                 }
             }
         }
+        let after = self.mover.totals();
+        let (units, keys, bytes) = (after.0 - before.0, after.1 - before.1, after.2 - before.2);
         if let Some(tidier) = &self.tidier {
             tidier.wake();
         }
         // What it rested, it did not cost anybody.
-        let rested_ns = moved.bytes as f64 / rate.max(1) as f64 * 1e9;
+        let rested_ns = bytes as f64 / rate.max(1) as f64 * 1e9;
         let took_ns = (self.clock)() - begun_ns;
         let cost_ns = (took_ns as f64 - rested_ns).max(0.0);
         let mut brain = lock(&self.brain);
@@ -282,9 +287,9 @@ impl Driver {
             planner: self.planner.to_owned(),
             level: draft.level,
             why: draft.why,
-            units: moved.units as u64,
-            keys: moved.keys,
-            bytes: moved.bytes,
+            units,
+            keys,
+            bytes,
             ways: draft.ways,
             cut_before: draft.cut.0,
             cut_after: draft.cut.1,

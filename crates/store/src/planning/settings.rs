@@ -81,7 +81,7 @@ pub(crate) struct Settings {
     pub(crate) budget_bytes: u64,
     /// Bytes a second that a move copies, and cleans.
     pub(crate) bytes_per_second: u64,
-    /// Keys that may be pinned at a time; once half of them are, those that nobody uses go home.
+    /// Keys that may be pinned at a time; once others have no room, those that nobody uses go home.
     pub(crate) pins_max: usize,
 }
 
