@@ -72,7 +72,7 @@ pub(super) struct RunOptions {
     /// How often stores of hard partitions repartition themselves, side by side: off, or a time in seconds, such as off,1s
     #[arg(long, value_name = "off|1s,..", value_delimiter = ',', default_value = "off")]
     repartition: Vec<Repartition>,
-    /// Who plans the moves: multilevel, fennel, ldg, greedy [default: ldg]
+    /// Who plans the moves: multilevel, fennel, ldg, greedy, and metis in builds with it [default: ldg]
     #[arg(long, value_name = "NAME")]
     planner: Option<String>,
     /// Limit the memory of each run, page cache included, by a control group (needs the right to make one)
