@@ -121,6 +121,35 @@ fn a_server_that_ends_one_of_its_processes_ends_whole() {
     assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
 }
 
+#[test]
+fn a_batch_of_several_statements_is_seen_whole_or_not_at_all() {
+    let Some(kind) = kind() else { return };
+    let (_home, dir) = home();
+    let engine = open(&kind, &dir);
+    // One of the two is there at any moment: a statement takes it away, another one puts it.
+    put(&engine, b"left", Durability::Os);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 0..1_000 {
+                let (from, to): (&[u8], &[u8]) = if i % 2 == 0 { (b"left", b"right") } else { (b"right", b"left") };
+                let swap = [
+                    Op::DeleteRange { from, to: Some(&[from, b"\0"].concat()) },
+                    Op::Put { key: to, value: b"here" },
+                    Op::Delete { key: b"never there" },
+                ];
+                engine.apply(&swap, Durability::Os).expect("swap");
+            }
+            done.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        while !done.load(std::sync::atomic::Ordering::SeqCst) {
+            let snapshot = Arc::clone(&engine).snapshot().expect("a snapshot");
+            let there = |key: &[u8]| snapshot.get(key).expect("read").is_some();
+            assert!(there(b"left") != there(b"right"), "a snapshot shows half of a batch");
+        }
+    });
+}
+
 /// The directory of an instance on a small file system of its own; `None` where mounting is not allowed.
 struct Mount(PathBuf);
 
