@@ -86,3 +86,30 @@ fn line(out: &mut String, series: &Series<'_>, curve: &Curve, x: &dyn Fn(&Point)
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_throughput_lies_to_the_right_and_more_latency_above() {
+        let point = |threads, ops_per_s, latency_ns| Point { threads, ops_per_s, latency_ns, latency_ns_p99: None };
+        let points = vec![point(1, 1e4, 2e4), point(2, 3e4, 2e4), point(4, 3e4, 9e6)];
+        let curve = Curve { label: "a<b".into(), published: true, points };
+        let plot = plot(&[(Series { label: "a<b", colour: 7, direct: false }, &curve)]).unwrap();
+        let all = |name: &str| -> Vec<f64> {
+            let attribute = format!(" {name}=\"");
+            let parts = plot.split(&attribute).skip(1);
+            parts.map(|part| part.split(['"', '%']).next().unwrap().parse().unwrap()).collect()
+        };
+        let (x, y) = (all("cx"), all("cy"));
+        assert!(x[0] < x[1] && x[1] == x[2], "{x:?}");
+        assert!(y[0] == y[1] && y[2] < y[1], "{y:?}");
+        assert!(x.iter().all(|x| (0.0..=100.0).contains(x)) && y.iter().all(|y| (0.0..=316.0).contains(y)));
+        // The lines join the points: the last two of them, behind those of the grid.
+        let (from, to) = (all("x1"), all("y2"));
+        assert_eq!((&from[from.len() - 2..], to[to.len() - 1]), (&x[..2], y[2]));
+        assert!(plot.contains("l1") && plot.contains("a&lt;b, 4 threads"));
+        assert!(super::plot(&[]).is_none());
+    }
+}

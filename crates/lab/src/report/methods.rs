@@ -77,6 +77,13 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
              to its end, load phase included.",
         ),
         (
+            any(&|r| r.durability == "sync"),
+            "Newer kernels keep a file in pages of up to 2 MB, and charge a process for a whole one whenever a part of it is written \
+             that was clean. An engine that syncs small writes into a log of a fixed size (PostgreSQL, log) is charged so at every sync, \
+             though the device gets little more than the write: at sync, WAF by the device says more than WAF by the kernel, if nothing \
+             else writes meanwhile.",
+        ),
+        (
             any(&|r| r.engine == "postgres"),
             "The engine postgres is a PostgreSQL server: unless an existing one is named, each run makes one for itself, on a socket in a \
              private directory, and removes it. Bytes written are those of the client and of all processes of the server, the making of \

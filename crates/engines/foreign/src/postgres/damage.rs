@@ -30,7 +30,12 @@ pub(super) fn verify(engine: &Postgres, report: &mut dyn FnMut(Damage)) -> Resul
         Ok(()) => Ok(keys),
         Err(error) if is_damage(&error) => {
             let what = error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned());
-            report(place(engine.home.dir(), &one_line(&what)));
+            let what = one_line(&what);
+            report(match engine.server {
+                Some(_) => place(engine.home.dir(), &what),
+                // Its files are the existing server's business.
+                None => Damage { file: engine.home.dir().to_owned(), offset: 0, what },
+            });
             Ok(keys)
         }
         Err(error) => Err(engine.after(error, "verify")),
@@ -49,7 +54,7 @@ fn walk(
         for row in &rows {
             let key = bytes(row, 0).unwrap_or_default();
             if *keys > 0 && last.as_slice() >= key {
-                let (file, what) = (engine.home.dir().join(DATA), format!("key number {keys} is out of order"));
+                let (file, what) = (engine.home.dir().to_owned(), format!("key number {keys} is out of order"));
                 report(Damage { file, offset: 0, what });
             }
             engine.saw(bytes(row, 1).map_or(0, <[u8]>::len));
