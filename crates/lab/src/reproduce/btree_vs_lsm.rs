@@ -1,8 +1,9 @@
 //! `btree-vs-lsm`: YCSB over PostgreSQL, whose tables are B-trees, and over RocksDB, which merges sorted tables.
 //!
-//! Published: "B-trees against LSM-trees on NVMe SSDs" (February 2026), YCSB 0.18.0, 1 M operations of each workload. There each PostgreSQL
-//! transaction waited for the device and no write of RocksDB did. Here every engine is measured both ways: what stands beside the
-//! published figures is PostgreSQL at `sync` and the others at `os`, and the conclusions say what remains when both are treated alike.
+//! Published: "B-trees against LSM-trees on NVMe SSDs" (February 2026), YCSB 0.18.0, 1 M operations of each workload. When a write was
+//! acknowledged it does not say. By the defaults of both, and by its latencies, each PostgreSQL transaction waited for the device and no
+//! write of RocksDB did. Here every engine is measured both ways: what stands beside the published figures is PostgreSQL at `sync` and
+//! the others at `os`, and the conclusions say what remains when both are treated alike.
 
 use std::collections::BTreeMap;
 
@@ -323,8 +324,9 @@ fn updates(runs: &Runs<'_>, engine: &str, ratio: f64) -> Finding {
 
 fn differences() -> Vec<String> {
     [
-        "Then each commit of PostgreSQL waited for the device and no write of RocksDB did: much of the published distance is that. Here \
-         both are measured both ways; os and sync stand beside each workload.",
+        "The study does not say when a write was acknowledged. By the defaults of both, and by its latencies of an update (1065 and 145 µs), \
+         each commit of PostgreSQL waited for the device and no write of RocksDB did. Here both are measured both ways, and what remains \
+         when they are treated alike stands beside each workload. Nor does it say how many clients there were: YCSB's default is one.",
         "Then YCSB drove PostgreSQL through JDBC, ten columns a row, over TCP. Here a row is a key and a value of bytes, statements are \
          prepared, and the server listens on a local socket. Every operation still is a round trip between two processes, which no \
          engine within the process pays. A scan reads one state of the table, as it does on the other engines, for which a transaction begins \
