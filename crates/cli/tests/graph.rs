@@ -122,3 +122,106 @@ fn what_cannot_be_done_is_refused_in_one_line_and_leaves_nothing() {
     fs::write(&file, bytes).expect("written");
     refuse("graph verify DIR/g", b"", 1, "graph.csr is damaged at offset 4096: the checksum");
 }
+
+#[test]
+fn a_graph_of_the_layout_pma_changes_and_answers_as_a_static_one() {
+    let dir = tempdir().expect("a directory");
+    load(dir.path(), EDGES, "--layout pma");
+    let stat = run("graph stat DIR/g --json", dir.path()).ok().json();
+    assert_eq!((&stat["vertices"], &stat["edges"], &stat["layout"]), (&4.into(), &5.into(), &"pma".into()));
+    // An id below all others, and one that is there no more: numbers are not in the order of ids.
+    let added = biombo_with(words("graph add DIR/g - --json", dir.path()), b"3 100\n5 3\n5 3\n");
+    let told: serde_json::Value = serde_json::from_slice(&added.stdout).expect("JSON");
+    assert_eq!((added.status, &told["edges"], &told["vertices"]), (0, &3.into(), &5.into()), "{}", added.stderr);
+    let deleted = biombo_with(words("graph delete DIR/g -", dir.path()), b"5 7\n9 9\n");
+    assert!(deleted.text().starts_with("deleted 2 edges in 1 groups"), "{}", deleted.text());
+    assert_eq!(run("graph neighbors DIR/g 5", dir.path()).ok().text(), "3\n1099511627776\n");
+    let listed = run("graph export DIR/g -", dir.path()).ok();
+    assert_eq!(listed.text(), "3\t100\n5\t3\n5\t1099511627776\n7\t7\n100\t5\n1099511627776\t100\n");
+    assert!(run("graph verify DIR/g", dir.path()).ok().text().contains("6 stored edges read, no damage"));
+    let isolated = biombo_with(words("graph add DIR/g -", dir.path()), b"2 2\n");
+    assert_eq!(isolated.status, 0, "{}", isolated.stderr);
+
+    // The same graph as a static one, of the same files.
+    run("graph export DIR/g DIR/now.el", dir.path()).ok();
+    run("graph load DIR/h DIR/now.el --directed", dir.path()).ok();
+    for command in ["bfs --source 100", "cc", "cc-sv --threads 2", "bc", "pagerank --tolerance 1e-9"] {
+        let expected = {
+            run(&format!("graph run DIR/h {command} --out DIR/out"), dir.path()).ok();
+            fs::read_to_string(dir.path().join("out")).expect("the file was written")
+        };
+        for graph in ["g", "g --layout csr", "g --layout pma", "h --layout pma"] {
+            let (name, options) = graph.split_at(1);
+            run(&format!("graph run DIR/{name} {command} {options} --out DIR/out"), dir.path()).ok();
+            let found = fs::read_to_string(dir.path().join("out")).expect("the file was written");
+            let ids = |text: &str| {
+                text.lines().map(|line| line.split('\t').next().unwrap_or("").to_owned()).collect::<Vec<_>>()
+            };
+            assert_eq!(ids(&found), ids(&expected), "{command} over {graph}");
+            let near = |(a, b): (f64, f64)| (a - b).abs() <= 1e-9 * a.abs().max(1.0);
+            let value = |line: &str| line.split('\t').nth(1).and_then(|value| value.parse().ok()).unwrap_or(f64::NAN);
+            let pairs = found.lines().map(value).zip(expected.lines().map(value));
+            assert!(pairs.into_iter().all(near), "{command} over {graph}:\n{found}\n{expected}");
+        }
+    }
+}
+
+#[test]
+fn changes_are_acknowledged_in_groups_and_refused_where_they_cannot_be() {
+    let dir = tempdir().expect("a directory");
+    load(dir.path(), EDGES, "--layout pma --undirected");
+    let refuse = |args: &str, input: &[u8], said: &str| {
+        let refused = biombo_with(words(args, dir.path()), input);
+        assert_eq!((refused.status, refused.stderr.lines().count()), (1, 1), "{args}: {}", refused.stderr);
+        assert!(refused.stderr.contains(said), "{args}: {}", refused.stderr);
+    };
+    let many: String = (0..100_000).map(|n| format!("{} {}\n", n % 1000, n)).collect();
+    let added = biombo_with(words("graph add DIR/g - --acks", dir.path()), many.as_bytes());
+    let acks: Vec<u64> = added.text().lines().map(|line| line.parse().expect("a number")).collect();
+    assert!(acks.len() >= 2 && acks.is_sorted() && acks.last() == Some(&100_000), "{acks:?}");
+    refuse("graph add DIR/g -", b"1 2\nx\n", "standard input, line 2");
+    refuse("graph add DIR/g -", b"1 2\nx\n", "1 edges before that were added");
+    refuse("graph add DIR/g DIR/missing.el", b"", "missing.el");
+    refuse("graph add DIR/none -", b"1 2\n", "there is no graph of the layout pma");
+    refuse("graph load DIR/g -", b"1 2\n", "has a graph already");
+    load_static(dir.path());
+    refuse("graph delete DIR/static -", b"1 2\n", "--layout pma");
+    assert!(!dir.path().join("none").exists(), "a refused change left something");
+    fs::remove_dir_all(dir.path().join("g/journal")).expect("removed");
+    assert!(run("graph verify DIR/g", dir.path()).stderr.contains("journal is damaged"));
+}
+
+fn load_static(dir: &Path) {
+    let loaded = biombo_with(words("graph load DIR/static -", dir), EDGES);
+    assert_eq!((loaded.status, loaded.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn a_graph_that_somebody_has_open_is_said_to_be() {
+    use std::io::{BufRead, BufReader, Write};
+    let dir = tempdir().expect("a directory");
+    load(dir.path(), EDGES, "--layout pma");
+    let mut adding = std::process::Command::new(env!("CARGO_BIN_EXE_biombo"))
+        .args(words("graph add DIR/g - --acks", dir.path()))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut input = adding.stdin.take().expect("a pipe");
+    let mut acks = BufReader::new(adding.stdout.take().expect("a pipe"));
+    // A line is acknowledged though the input goes on.
+    input.write_all(b"1 2\n").and_then(|()| input.flush()).expect("written");
+    let mut line = String::new();
+    acks.read_line(&mut line).expect("read");
+    assert_eq!(line, "1\n");
+    for args in ["graph add DIR/g -", "graph stat DIR/g", "graph load DIR/g -"] {
+        let refused = biombo_with(words(args, dir.path()), b"3 4\n");
+        assert_eq!((refused.status, refused.stderr.lines().count()), (1, 1), "{args}: {}", refused.stderr);
+        let said = if args.contains("load") { "has a graph already" } else { "is open in process" };
+        assert!(refused.stderr.contains(said), "{args}: {}", refused.stderr);
+    }
+    // Killed: what was acknowledged is there, and the lock goes with the process.
+    adding.kill().expect("killed");
+    adding.wait().expect("ended");
+    assert_eq!(run("graph neighbors DIR/g 1", dir.path()).ok().text(), "2\n");
+}

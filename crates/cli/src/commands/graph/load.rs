@@ -1,16 +1,19 @@
 //! `biombo graph load`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use biombo::graph::csr::{Csr, Shape, file};
 use biombo::graph::edges::EdgeList;
+use biombo::graph::owner::Owner;
+use biombo::graph::pma::Durable;
 use biombo::graph::team::Team;
 use biombo::graph::view::View;
-use biombo_base::io::RealIo;
-use clap::{Args, ValueEnum};
+use biombo_base::io::{Io, RealIo};
+use clap::Args;
 use serde::Serialize;
 
+use super::opened::Layout;
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
 use crate::out::Out;
@@ -25,7 +28,8 @@ The graph is durable when the command returns; before, nothing of it is there.
 
 Examples:
   biombo graph load votes wiki-Vote.txt.gz
-  zcat edges.gz | biombo graph load web - --undirected")]
+  zcat edges.gz | biombo graph load web - --undirected
+  biombo graph load web links.el --layout pma      can be changed: graph add, graph delete")]
 pub(crate) struct LoadArgs {
     /// The graph's directory; it must not have a graph yet
     dir: PathBuf,
@@ -48,12 +52,6 @@ pub(crate) struct LoadArgs {
     json: JsonArg,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Layout {
-    /// Compressed sparse rows: static
-    Csr,
-}
-
 #[derive(Serialize)]
 struct Loaded {
     vertices: u64,
@@ -67,23 +65,27 @@ struct Loaded {
 /// Run it.
 pub(crate) fn load(args: &LoadArgs) -> Done {
     let begun = Instant::now();
-    let io = RealIo::new();
-    if file::exists(&io, &args.dir)? {
-        let dir = args.dir.display();
-        return Err(Failure::failed(format!("{dir} has a graph already: name another directory or remove it")));
-    }
+    let io = RealIo::shared();
+    refuse_another(&*io, &args.dir)?;
     let mut team = Team::new(args.threads).map_err(|e| Failure::usage(e.to_string()))?;
     let list = EdgeList::read(&args.files)?;
     let is_directed = args.directed || (!args.undirected && list.is_directed.unwrap_or(true));
     let shape = if is_directed { Shape::DIRECTED } else { Shape::UNDIRECTED };
     let graph = Csr::build(list.ids.len(), &list.edges, shape, &mut team)?;
-    file::save(&io, &args.dir, &graph, &list.ids)?;
-    let Layout::Csr = args.layout;
+    match args.layout {
+        Layout::Csr => {
+            let _owner = Owner::make(&*io, &args.dir)?;
+            // Somebody may have been faster.
+            refuse_another(&*io, &args.dir)?;
+            file::save(&*io, &args.dir, &graph, &list.ids)?;
+        }
+        Layout::Pma => Durable::create_from(&io, &args.dir, &graph, &list.ids, shape.keeps_loops)?,
+    }
     let loaded = Loaded {
         vertices: graph.vertices() as u64,
         edges: graph.edges(),
         directed: is_directed,
-        layout: "csr",
+        layout: args.layout.name(),
         lines: list.edges.len() as u64,
         seconds: begun.elapsed().as_secs_f64(),
     };
@@ -99,4 +101,12 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
         ))?;
     }
     out.finish()
+}
+
+fn refuse_another(io: &dyn Io, dir: &Path) -> Done {
+    if !file::exists(io, dir)? && !Durable::exists(io, dir)? {
+        return Ok(());
+    }
+    let dir = dir.display();
+    Err(Failure::failed(format!("{dir} has a graph already: name another directory or remove it")))
 }

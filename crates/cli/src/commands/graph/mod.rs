@@ -1,17 +1,14 @@
 //! `biombo graph`: load a graph, ask it, run kernels over it.
 
+mod change;
 mod load;
+mod opened;
 mod run;
 mod show;
 
-use std::path::Path;
-
-use biombo::graph::csr::{Csr, file};
-use biombo::graph::ids::Ids;
-use biombo_base::io::RealIo;
 use clap::Subcommand;
 
-use crate::failure::{Done, Failure};
+use crate::failure::Done;
 
 /// Load graphs, ask them and analyse them
 #[derive(Debug, Subcommand)]
@@ -21,9 +18,12 @@ DIR is a graph's directory. Vertices have any numbers from 0 to 2^64 - 1 as ids,
 Examples:
   biombo graph load votes wiki-Vote.txt.gz           SNAP's files as downloaded
   biombo graph run votes pagerank --out scores.tsv
-  biombo graph neighbors votes 30")]
+  biombo graph neighbors votes 30
+  biombo graph load web links.el --layout pma        a graph that changes: graph add, graph delete")]
 pub(crate) enum GraphCommand {
     Load(load::LoadArgs),
+    Add(change::AddArgs),
+    Delete(change::DeleteArgs),
     Run(run::RunArgs),
     Neighbors(show::NeighborsArgs),
     Degree(show::DegreeArgs),
@@ -36,6 +36,8 @@ pub(crate) enum GraphCommand {
 pub(crate) fn graph(command: GraphCommand) -> Done {
     match command {
         GraphCommand::Load(args) => load::load(&args),
+        GraphCommand::Add(args) => change::add(&args),
+        GraphCommand::Delete(args) => change::delete(&args),
         GraphCommand::Run(args) => run::run(&args),
         GraphCommand::Neighbors(args) => show::neighbors(&args),
         GraphCommand::Degree(args) => show::degree(&args),
@@ -43,19 +45,4 @@ pub(crate) fn graph(command: GraphCommand) -> Done {
         GraphCommand::Verify(args) => show::verify(&args),
         GraphCommand::Export(args) => show::export(&args),
     }
-}
-
-/// The graph in `dir`.
-fn open(dir: &Path) -> Done<(Csr, Ids)> {
-    Ok(file::open(&RealIo::new(), dir)?)
-}
-
-/// The inner number of a vertex that was named on the command line.
-fn vertex(ids: &Ids, id: u64) -> Done<u32> {
-    ids.vertex(id).ok_or_else(|| Failure::failed(format!("the graph has no vertex {id}")))
-}
-
-/// The id of a vertex that the graph has.
-fn id(ids: &Ids, vertex: u32) -> u64 {
-    ids.id(vertex).expect("invariant: kernels and lists name the graph's vertices only")
 }

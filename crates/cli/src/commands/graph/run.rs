@@ -6,8 +6,6 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use biombo::graph::csr::Csr;
-use biombo::graph::ids::Ids;
 use biombo::graph::kernels::pagerank::Stop;
 use biombo::graph::kernels::{afforest, bfs, brandes, pagerank, shiloach_vishkin};
 use biombo::graph::team::Team;
@@ -15,7 +13,7 @@ use biombo::graph::view::View;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::{id, open, vertex};
+use super::opened::{Graph, Layout, Lists, over};
 use crate::args::{DirArg, JsonArg};
 use crate::failure::{Done, Failure};
 use crate::out::Out;
@@ -53,6 +51,9 @@ pub(crate) struct RunArgs {
     /// Threads; the answer does not depend on them
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
+    /// Run it over this layout (default: the one that the graph has)
+    #[arg(long, value_enum)]
+    layout: Option<Layout>,
     /// Write the value of every vertex to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -81,6 +82,7 @@ struct Summary {
     kernel: String,
     vertices: u64,
     edges: u64,
+    layout: &'static str,
     threads: usize,
     /// Of the kernel alone, without reading the graph.
     seconds: f64,
@@ -114,17 +116,20 @@ pub(crate) fn run(args: &RunArgs) -> Done {
         return Err(Failure::usage(format!("--tolerance is a number from 0, not {}", args.tolerance)));
     }
     let mut team = Team::new(args.threads).map_err(|e| Failure::usage(e.to_string()))?;
-    let (graph, ids) = open(&args.dir.dir)?;
-    let sources = args.source.iter().map(|source| vertex(&ids, *source)).collect::<Done<Vec<u32>>>()?;
+    let mut graph = Graph::open(&args.dir.dir, &mut team)?;
+    if let Some(layout) = args.layout {
+        graph = graph.into_layout(layout, &mut team)?;
+    }
+    let sources = args.source.iter().map(|source| graph.vertex(*source)).collect::<Done<Vec<u32>>>()?;
     let begun = Instant::now();
-    let answer = solve(args, &graph, &sources, &mut team)?;
+    let answer = over!(graph, view => solve(args, view, &sources, &mut team)?);
     let seconds = begun.elapsed().as_secs_f64();
     if let Some(path) = &args.out {
         let refused = |e: std::io::Error| Failure::failed(format!("cannot write {}: {e}", path.display()));
         let mut file = BufWriter::with_capacity(256 << 10, File::create(path).map_err(refused)?);
-        write(&mut file, &answer, &ids).and_then(|()| file.flush()).map_err(refused)?;
+        write(&mut file, &answer, &graph).and_then(|()| file.flush()).map_err(refused)?;
     }
-    let summary = summary(args, &graph, &ids, &answer, seconds);
+    let summary = summary(args, &graph, &answer, seconds);
     let mut out = Out::new();
     if args.json.json {
         out.json(&summary)?;
@@ -134,7 +139,7 @@ pub(crate) fn run(args: &RunArgs) -> Done {
     out.finish()
 }
 
-fn solve(args: &RunArgs, graph: &Csr, sources: &[u32], team: &mut Team) -> Done<Answer> {
+fn solve<V: View>(args: &RunArgs, graph: &V, sources: &[u32], team: &mut Team) -> Done<Answer> {
     let vertices = 0..graph.vertices() as u32;
     Ok(match args.kernel {
         Kernel::Bfs => Answer::Depths(bfs(graph, sources[0], team)?.depths()),
@@ -155,23 +160,30 @@ fn solve(args: &RunArgs, graph: &Csr, sources: &[u32], team: &mut Team) -> Done<
     })
 }
 
-fn write(out: &mut dyn Write, answer: &Answer, ids: &Ids) -> std::io::Result<()> {
-    let named = (0..ids.len() as u32).map(|vertex| id(ids, vertex));
-    match answer {
-        Answer::Depths(depths) => named.zip(depths).try_for_each(|(id, depth)| writeln!(out, "{id}\t{depth}")),
-        Answer::Components(labels) => {
-            named.zip(labels).try_for_each(|(vertex, label)| writeln!(out, "{vertex}\t{}", id(ids, *label)))
+/// A line a vertex, by the order of ids.
+fn write(out: &mut dyn Write, answer: &Answer, graph: &Graph) -> std::io::Result<()> {
+    let smallest = match answer {
+        Answer::Components(labels) => graph.smallest_ids(labels),
+        _ => BTreeMap::new(),
+    };
+    for vertex in graph.by_id() {
+        let (id, at) = (graph.id(vertex), vertex as usize);
+        match answer {
+            Answer::Depths(depths) => writeln!(out, "{id}\t{}", depths[at])?,
+            Answer::Components(labels) => writeln!(out, "{id}\t{}", smallest[&labels[at]])?,
+            Answer::Scores { scores, .. } => writeln!(out, "{id}\t{:e}", scores[at])?,
         }
-        Answer::Scores { scores, .. } => named.zip(scores).try_for_each(|(id, score)| writeln!(out, "{id}\t{score:e}")),
     }
+    Ok(())
 }
 
-fn summary(args: &RunArgs, graph: &Csr, ids: &Ids, answer: &Answer, seconds: f64) -> Summary {
+fn summary(args: &RunArgs, graph: &Graph, answer: &Answer, seconds: f64) -> Summary {
     let kernel = args.kernel.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     let mut summary = Summary {
         kernel,
         vertices: graph.vertices() as u64,
         edges: graph.edges(),
+        layout: graph.layout().name(),
         threads: args.threads,
         seconds,
         iterations: None,
@@ -200,7 +212,7 @@ fn summary(args: &RunArgs, graph: &Csr, ids: &Ids, answer: &Answer, seconds: f64
                 order.truncate(TOP);
             }
             order.sort_unstable_by(by_score);
-            summary.top = Some(order.iter().map(|vertex| (id(ids, *vertex), scores[*vertex as usize])).collect());
+            summary.top = Some(order.iter().map(|vertex| (graph.id(*vertex), scores[*vertex as usize])).collect());
             summary.iterations = *iterations;
         }
     }

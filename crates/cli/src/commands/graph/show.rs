@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use biombo::graph::view::View;
+use biombo::graph::team::Team;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::{id, open, vertex};
+use super::opened::{Graph, Lists};
 use crate::args::{DirArg, JsonArg};
 use crate::failure::{Done, Failure};
 use crate::out::Out;
@@ -117,12 +117,15 @@ struct Verified {
     ok: bool,
 }
 
+fn open(dir: &DirArg) -> Done<Graph> {
+    Graph::open(&dir.dir, &mut Team::new(1)?)
+}
+
 /// The ids of a vertex's neighbours.
 fn ids_of(dir: &DirArg, named: u64, inward: bool) -> Done<Vec<u64>> {
-    let (graph, ids) = open(&dir.dir)?;
-    let vertex = vertex(&ids, named)?;
-    let list = if inward { graph.in_neighbors(vertex) } else { graph.out_neighbors(vertex) };
-    Ok(list.iter().map(|neighbor| id(&ids, *neighbor)).collect())
+    let graph = open(dir)?;
+    let vertex = graph.vertex(named)?;
+    Ok(graph.ids(if inward { graph.in_neighbors(vertex) } else { graph.out_neighbors(vertex) }))
 }
 
 /// Run it.
@@ -151,17 +154,17 @@ pub(crate) fn degree(args: &DegreeArgs) -> Done {
 
 /// Run it.
 pub(crate) fn stat(args: &StatArgs) -> Done {
-    let (graph, _) = open(&args.dir.dir)?;
+    let graph = open(&args.dir)?;
     let vertices = 0..graph.vertices() as u32;
-    let degrees = vertices.clone().map(|vertex| graph.out_degree(vertex) as u64);
-    let alone = |vertex: &u32| graph.out_degree(*vertex) == 0 && graph.in_neighbors(*vertex).is_empty();
+    let degrees = vertices.clone().map(|vertex| graph.out_neighbors(vertex).len() as u64);
+    let alone = |vertex: &u32| graph.out_neighbors(*vertex).is_empty() && graph.in_neighbors(*vertex).is_empty();
     let has_loop = |vertex: &u32| graph.out_neighbors(*vertex).binary_search(vertex).is_ok();
-    let memory_bytes = graph.memory_bytes() as u64;
+    let memory_bytes = graph.memory_bytes;
     let figures = Figures {
         vertices: graph.vertices() as u64,
         edges: graph.edges(),
         directed: graph.is_directed(),
-        layout: "csr",
+        layout: graph.layout().name(),
         isolated: vertices.clone().filter(alone).count() as u64,
         loops: vertices.filter(has_loop).count() as u64,
         degree_max: degrees.max().unwrap_or(0),
@@ -175,7 +178,7 @@ pub(crate) fn stat(args: &StatArgs) -> Done {
         return out.finish();
     }
     let kind = if figures.directed { "directed" } else { "undirected" };
-    out.line(format_args!("layout        csr, {kind}"))?;
+    out.line(format_args!("layout        {}, {kind}", figures.layout))?;
     out.line(format_args!(
         "vertices      {} ({} isolated)",
         show_count(figures.vertices),
@@ -188,9 +191,12 @@ pub(crate) fn stat(args: &StatArgs) -> Done {
     out.finish()
 }
 
-/// Run it. Opening checks everything: checksums, the order of lists, the ends of edges.
+/// Run it. Opening checks everything of a file: checksums, the order of lists, the ends of edges.
 pub(crate) fn verify(args: &VerifyArgs) -> Done {
-    let (graph, _) = open(&args.dir.dir)?;
+    let graph = open(&args.dir)?;
+    if let Lists::Pma(snapshot) = &graph.lists {
+        snapshot.verify().map_err(Failure::failed)?;
+    }
     let (vertices, edges) = (graph.vertices() as u64, graph.edges());
     let mut out = Out::new();
     if args.json.json {
@@ -204,23 +210,20 @@ pub(crate) fn verify(args: &VerifyArgs) -> Done {
 
 /// Run it.
 pub(crate) fn export(args: &ExportArgs) -> Done {
-    let (graph, ids) = open(&args.dir.dir)?;
+    let graph = open(&args.dir)?;
     let write = |out: &mut dyn Write| -> std::io::Result<()> {
-        for vertex in 0..graph.vertices() as u32 {
-            let name = id(&ids, vertex);
-            let neighbors = graph.out_neighbors(vertex).iter();
+        for vertex in graph.by_id() {
+            let name = graph.id(vertex);
+            let neighbors = graph.ids(graph.out_neighbors(vertex));
             match args.format {
                 Format::AdjacencyList => {
                     write!(out, "{name}")?;
-                    neighbors
-                        .map(|neighbor| id(&ids, *neighbor))
-                        .try_for_each(|neighbor| write!(out, "\t{neighbor}"))?;
+                    neighbors.iter().try_for_each(|neighbor| write!(out, "\t{neighbor}"))?;
                     writeln!(out)?;
                 }
                 Format::EdgeList => {
-                    let each = neighbors.filter(|neighbor| graph.is_directed() || **neighbor >= vertex);
-                    each.map(|neighbor| id(&ids, *neighbor))
-                        .try_for_each(|neighbor| writeln!(out, "{name}\t{neighbor}"))?;
+                    let mut each = neighbors.iter().filter(|neighbor| graph.is_directed() || **neighbor >= name);
+                    each.try_for_each(|neighbor| writeln!(out, "{name}\t{neighbor}"))?;
                 }
             }
         }

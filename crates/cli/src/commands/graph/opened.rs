@@ -1,0 +1,184 @@
+//! The graph in a directory, whatever its layout.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use biombo::graph::csr::{Csr, Shape, file};
+use biombo::graph::ids::Ids;
+use biombo::graph::pma::{Durable, DurableOptions, Pma, Snapshot};
+use biombo::graph::team::Team;
+use biombo::graph::view::View;
+use biombo_base::io::RealIo;
+use clap::ValueEnum;
+
+use crate::failure::{Done, Failure};
+
+/// How a graph stands in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Layout {
+    /// Compressed sparse rows: static
+    Csr,
+    /// A packed memory array: edges come and go
+    Pma,
+}
+
+impl Layout {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Csr => "csr",
+            Self::Pma => "pma",
+        }
+    }
+}
+
+/// A graph to be asked.
+pub(super) struct Graph {
+    pub(super) lists: Lists,
+    /// In bytes.
+    pub(super) memory_bytes: u64,
+}
+
+/// Where its lists are.
+pub(super) enum Lists {
+    Csr(Csr, Ids),
+    Pma(Snapshot),
+}
+
+/// One expression over either layout.
+macro_rules! over {
+    ($graph:expr, $view:ident => $do:expr) => {
+        match &$graph.lists {
+            Lists::Csr($view, _) => $do,
+            Lists::Pma($view) => $do,
+        }
+    };
+}
+pub(super) use over;
+
+/// Open the changing graph in `dir`, to ask it or to change it.
+pub(super) fn open_changing(dir: &Path, team: &mut Team) -> Done<Durable> {
+    let io = RealIo::shared();
+    if file::exists(&*io, dir)? {
+        let dir = dir.display();
+        let message = format!("{dir} has a static graph (csr): load it with `graph load --layout pma` to change it");
+        return Err(Failure::failed(message));
+    }
+    Ok(Durable::open(io, dir, DurableOptions::default(), team)?)
+}
+
+impl Graph {
+    /// The graph in `dir` in the layout that it has there.
+    pub(super) fn open(dir: &Path, team: &mut Team) -> Done<Self> {
+        let io = RealIo::new();
+        if Durable::exists(&io, dir)? {
+            let graph = open_changing(dir, team)?;
+            let snapshot = graph.snapshot(team)?;
+            return Ok(Self { memory_bytes: graph.memory_bytes() as u64, lists: Lists::Pma(snapshot) });
+        }
+        let (csr, ids) = file::open(&io, dir)?;
+        Ok(Self { memory_bytes: csr.memory_bytes() as u64, lists: Lists::Csr(csr, ids) })
+    }
+
+    /// The same graph in another layout.
+    pub(super) fn into_layout(self, layout: Layout, team: &mut Team) -> Done<Self> {
+        let is_so = self.layout() == layout;
+        Ok(match self.lists {
+            lists if is_so => Self { lists, ..self },
+            Lists::Csr(csr, ids) => {
+                let graph = Pma::from_view(&csr, &ids, true, team)?;
+                Self { memory_bytes: graph.memory_bytes() as u64, lists: Lists::Pma(graph.snapshot(team)?) }
+            }
+            Lists::Pma(snapshot) => {
+                // By the order of ids, as a static graph is numbered.
+                let order = order(&snapshot);
+                let mut places = vec![0; order.len()];
+                order.iter().zip(0..).for_each(|(number, place)| places[*number as usize] = place);
+                let numbers = 0..snapshot.vertices() as u32;
+                let lists = numbers.flat_map(|v| snapshot.out_neighbors(v).iter().map(move |to| [v, *to]));
+                let edges: Vec<[u32; 2]> = lists.map(|edge| edge.map(|end| places[end as usize])).collect();
+                let shape = Shape { is_directed: snapshot.is_directed(), keeps_loops: true };
+                let csr = Csr::build(order.len(), &edges, shape, team)?;
+                let named = order.iter().map(|number| snapshot.id(*number)).collect::<Option<Vec<u64>>>();
+                let ids = Ids::ascending(named.unwrap_or_default());
+                let ids = ids.expect("invariant: each vertex has an id of its own, and they were sorted");
+                Self { memory_bytes: csr.memory_bytes() as u64, lists: Lists::Csr(csr, ids) }
+            }
+        })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        match self.lists {
+            Lists::Csr(..) => Layout::Csr,
+            Lists::Pma(_) => Layout::Pma,
+        }
+    }
+
+    pub(super) fn vertices(&self) -> usize {
+        over!(self, view => view.vertices())
+    }
+
+    pub(super) fn edges(&self) -> u64 {
+        over!(self, view => view.edges())
+    }
+
+    pub(super) fn is_directed(&self) -> bool {
+        over!(self, view => view.is_directed())
+    }
+
+    pub(super) fn out_neighbors(&self, vertex: u32) -> &[u32] {
+        over!(self, view => view.out_neighbors(vertex))
+    }
+
+    pub(super) fn in_neighbors(&self, vertex: u32) -> &[u32] {
+        over!(self, view => view.in_neighbors(vertex))
+    }
+
+    /// The number of a vertex that was named on the command line.
+    pub(super) fn vertex(&self, id: u64) -> Done<u32> {
+        let found = match &self.lists {
+            Lists::Csr(_, ids) => ids.vertex(id),
+            Lists::Pma(snapshot) => snapshot.vertex(id),
+        };
+        found.ok_or_else(|| Failure::failed(format!("the graph has no vertex {id}")))
+    }
+
+    /// The id of a vertex that the graph has.
+    pub(super) fn id(&self, vertex: u32) -> u64 {
+        let found = match &self.lists {
+            Lists::Csr(_, ids) => ids.id(vertex),
+            Lists::Pma(snapshot) => snapshot.id(vertex),
+        };
+        found.expect("invariant: kernels and lists name the graph's vertices only")
+    }
+
+    /// The numbers of all vertices in the order of their ids.
+    pub(super) fn by_id(&self) -> Vec<u32> {
+        match &self.lists {
+            Lists::Csr(graph, _) => (0..graph.vertices() as u32).collect(),
+            Lists::Pma(snapshot) => order(snapshot),
+        }
+    }
+
+    /// The ids of vertices, ascending.
+    pub(super) fn ids(&self, vertices: &[u32]) -> Vec<u64> {
+        let mut ids: Vec<u64> = vertices.iter().map(|vertex| self.id(*vertex)).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// The smallest id of the vertices with each of `labels`, by label.
+    pub(super) fn smallest_ids(&self, labels: &[u32]) -> BTreeMap<u32, u64> {
+        let mut smallest: BTreeMap<u32, u64> = BTreeMap::new();
+        for (label, vertex) in labels.iter().zip(0..) {
+            let id = self.id(vertex);
+            smallest.entry(*label).and_modify(|known| *known = id.min(*known)).or_insert(id);
+        }
+        smallest
+    }
+}
+
+fn order(snapshot: &Snapshot) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..snapshot.vertices() as u32).collect();
+    order.sort_unstable_by_key(|number| snapshot.id(*number));
+    order
+}
