@@ -225,3 +225,39 @@ fn a_graph_that_somebody_has_open_is_said_to_be() {
     adding.wait().expect("ended");
     assert_eq!(run("graph neighbors DIR/g 1", dir.path()).ok().text(), "2\n");
 }
+
+#[test]
+fn a_bench_of_graphs_runs_layouts_in_turns_and_measures_ingest() {
+    let dir = tempdir().expect("a directory");
+    let bench = "bench graph --graph kron:9:8 --kernel bfs,pagerank --threads 1,2 --trials 2 --churn 0.1 --dir DIR --json DIR/lines";
+    let told = run(&format!("{bench} --ingest --media dram,disk"), dir.path()).ok();
+    for word in
+        ["512 vertices", "ingest   pma    dram", "ingest   pma    disk", "churn    pma", "load     csr", "pagerank"]
+    {
+        assert!(told.text().contains(word), "{word}: {}", told.text());
+    }
+    let lines = fs::read_to_string(dir.path().join("lines")).expect("the lines");
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |step: &str| lines.iter().filter(|line| line["step"] == step).collect::<Vec<_>>();
+    assert_eq!((of("ingest").len(), of("load").len(), of("churn").len(), of("kernel").len()), (4, 4, 2, 16));
+    assert!(of("kernel").iter().all(|line| line["verified"] == true && line["layout"].is_string()));
+    let answers: Vec<_> =
+        of("kernel").iter().filter(|line| line["kernel"] == "bfs").map(|line| &line["answer"]).collect();
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    let listed = run("bench graph --graph uniform:6:4 --kernel cc --layout pma --trials 1 --json -", dir.path()).ok();
+    assert_eq!(listed.text().lines().count(), 2, "a load and a kernel: {}", listed.text());
+    for (args, status, said) in [
+        ("--graph kron:99:1", 1, "scale 99 is too large"),
+        ("--graph DIR/missing", 1, "missing"),
+        ("--graph kron:4:4 --layout adjacency", 2, "adjacency"),
+        ("--graph kron:4:4 --churn 2", 2, "--churn"),
+        ("--graph kron:4:4 --trials 0", 2, "--trials"),
+        ("--graph kron:4:4 --threads 0", 2, "--threads"),
+        ("--graph kron:4:4 --layout csr --ingest", 2, "--layout pma"),
+        ("--graph kron:4:4 --json DIR/no/where", 1, "cannot write"),
+    ] {
+        let refused = run(&format!("bench graph {args}"), dir.path());
+        assert_eq!(refused.status, status, "{args}: {}", refused.stderr);
+        assert!(refused.stderr.contains(said), "{args}: {}", refused.stderr);
+    }
+}

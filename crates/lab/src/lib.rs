@@ -8,6 +8,7 @@
 //! - [`bench`](mod@bench): a plan of runs; [`progress`] of them; [`record`]: one JSON line for each;
 //! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`mod@table`] for the terminal, [`report`] for the browser;
 //! - [`compare`](mod@compare): what changed from one file of records to another, and whether it is more than noise;
+//! - [`graph`]: layouts of graphs side by side;
 //! - [`reproduce`]: published experiments done again, published beside measured.
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ pub mod bench;
 mod columns;
 pub mod compare;
 pub mod driver;
+pub mod graph;
 pub mod measure;
 pub mod null;
 pub mod process;

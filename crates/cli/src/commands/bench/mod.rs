@@ -2,6 +2,7 @@
 
 mod compare;
 mod db;
+mod graph;
 mod options;
 mod shift;
 mod trace;
@@ -14,6 +15,7 @@ use clap::Subcommand;
 
 use self::compare::CompareArgs;
 use self::db::DbArgs;
+use self::graph::GraphArgs;
 use self::options::Outputs;
 use self::shift::ShiftArgs;
 use self::trace::TraceArgs;
@@ -29,6 +31,7 @@ pub(crate) enum BenchCommand {
     Db(DbArgs),
     Shift(ShiftArgs),
     Trace(TraceArgs),
+    Graph(GraphArgs),
     Compare(CompareArgs),
 }
 
@@ -39,6 +42,7 @@ pub(crate) fn bench(command: BenchCommand) -> Done {
         BenchCommand::Db(args) => db::run(args),
         BenchCommand::Shift(args) => shift::run(args),
         BenchCommand::Trace(args) => trace::run(args),
+        BenchCommand::Graph(args) => graph::run(&args),
         BenchCommand::Compare(args) => compare::run(&args),
     }
 }

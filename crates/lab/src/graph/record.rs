@@ -1,0 +1,54 @@
+//! A step that was measured, as a line of JSON.
+
+use serde::Serialize;
+
+/// What was done; see the [module](super).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// The layout was made of all edges in memory.
+    Load,
+    /// Nine tenths of the edges came in batches.
+    Ingest,
+    /// A share of the edges went and came back.
+    Churn,
+    /// A kernel was run.
+    Kernel,
+}
+
+/// One measured step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Record {
+    /// `graph`.
+    pub bench: &'static str,
+    /// As it was asked for.
+    pub graph: String,
+    /// How many it has.
+    pub vertices: u64,
+    /// Stored edges: both directions of an undirected one.
+    pub edges: u64,
+    /// The layout's name.
+    pub layout: &'static str,
+    /// The medium's name.
+    pub media: &'static str,
+    /// NUMA nodes.
+    pub nodes: u32,
+    /// Threads.
+    pub threads: usize,
+    /// What was done.
+    pub step: Step,
+    /// The kernel's name.
+    pub kernel: Option<&'static str>,
+    /// Counted from 1.
+    pub trial: u32,
+    /// How long it took.
+    pub seconds: f64,
+    /// A hash of the kernel's answer.
+    pub answer: Option<String>,
+    /// Whether the answer, or the number of edges that ingest made, was found right.
+    pub verified: Option<bool>,
+    /// Edges as they were given, a second: an undirected one counts once and is stored twice.
+    pub edges_per_s: Option<f64>,
+    /// Memory of the layout by stored edges.
+    pub bytes_per_edge: Option<f64>,
+}

@@ -1,0 +1,97 @@
+//! Edges that come in batches, from several threads at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+use biombo_base::io::{Io, RealIo};
+use biombo_base::{Error, Result};
+use biombo_graph::Edge;
+use biombo_graph::csr::{Csr, Shape};
+use biombo_graph::ids::Ids;
+use biombo_graph::pma::{Durability, Durable, DurableOptions, Pma, Update};
+use biombo_graph::team::Team;
+use biombo_graph::view::View;
+
+use super::{Media, Plan};
+
+/// Updates of a batch.
+const BATCH: usize = 1 << 16;
+
+/// Another order, the same for the same order.
+pub(super) fn shuffle(edges: &mut [Edge]) {
+    let mut state = 1u64;
+    for at in (1..edges.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        edges.swap(at, ((u128::from(state) * (at as u128 + 1)) >> 64) as usize);
+    }
+}
+
+/// Hand `take` an update of each edge, in batches that the threads take in turns.
+pub(super) fn apply(
+    edges: &[Edge],
+    ids: &Ids,
+    threads: usize,
+    update: fn(u64, u64) -> Update,
+    take: impl Fn(&[Update]) -> Result<()> + Sync,
+) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let id = |vertex: u32| ids.id(vertex).expect("invariant: edges lead between vertices that have ids");
+    let work = || -> Result<()> {
+        let mut batch = Vec::with_capacity(BATCH.min(edges.len()));
+        loop {
+            let begin = next.fetch_add(BATCH, Relaxed);
+            let Some(share) = edges.get(begin..(begin + BATCH).min(edges.len())).filter(|share| !share.is_empty())
+            else {
+                return Ok(());
+            };
+            batch.clear();
+            batch.extend(share.iter().map(|[source, target]| update(id(*source), id(*target))));
+            take(&batch)?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let ended =
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        ended.collect::<Vec<_>>().into_iter().collect()
+    })
+}
+
+/// A graph of all vertices and a tenth of the edges takes the others in. Seconds, the graph's memory in bytes, stored edges.
+pub(super) fn ingest(
+    plan: &Plan,
+    media: Media,
+    edges: &[Edge],
+    ids: &Ids,
+    shape: Shape,
+    threads: usize,
+    team: &mut Team,
+) -> Result<(f64, usize, u64)> {
+    let (base, streamed) = edges.split_at(edges.len() / 10);
+    let base = Csr::build(ids.len(), base, shape, team)?;
+    if media == Media::Dram {
+        let graph = Pma::from_view(&base, ids, shape.keeps_loops, team)?;
+        drop(base);
+        let begun = Instant::now();
+        apply(streamed, ids, threads, Update::InsertEdge, |batch| graph.apply(batch).map(drop))?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let snapshot = graph.snapshot(team)?;
+        return Ok((seconds, graph.memory_bytes(), snapshot.edges()));
+    }
+    let io: Arc<dyn Io> = RealIo::shared();
+    let dir = plan.dir.join(format!("biombo-bench-graph-{}", std::process::id()));
+    let measured = (|| {
+        Durable::create_from(&io, &dir, &base, ids, shape.keeps_loops)?;
+        drop(base);
+        let graph = Durable::open(io.clone(), &dir, DurableOptions::default(), team)?;
+        let begun = Instant::now();
+        let take = |batch: &[Update]| graph.apply(batch, Durability::Sync).map(drop);
+        apply(streamed, ids, threads, Update::InsertEdge, take)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let snapshot = graph.snapshot(team)?;
+        Ok((seconds, graph.memory_bytes(), snapshot.edges()))
+    })();
+    let removed = io.remove_dir_all(&dir).map_err(|e| Error::io(format_args!("remove {}", dir.display()), e));
+    measured.and_then(|measured| removed.map(|()| measured))
+}
