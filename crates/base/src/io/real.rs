@@ -130,15 +130,7 @@ impl Io for RealIo {
     }
 
     fn try_lock(&self, path: &Path) -> Result<Option<Box<dyn Lock>>> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        loop {
-            return match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => Ok(Some(Box::new(RealLock { _file: file }))),
-                Err(Errno::WOULDBLOCK) => Ok(None),
-                Err(Errno::INTR) => continue,
-                Err(e) => Err(e.into()),
-            };
-        }
+        Ok(RealLock::try_take(path)?.map(|lock| Box::new(lock) as Box<dyn Lock>))
     }
 
     fn random_u64(&self) -> u64 {
@@ -150,9 +142,31 @@ impl Io for RealIo {
     }
 }
 
-/// flock is bound to the open file description: closing it releases the lock, also when the process dies.
+/// flock is bound to the open file description, which a child that was forked and has not executed its program yet shares: closing the
+/// file releases the lock when the process dies, and unlocking it releases it whoever has a copy.
 struct RealLock {
-    _file: StdFile,
+    file: StdFile,
+}
+
+impl RealLock {
+    fn try_take(path: &Path) -> Result<Option<Self>> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        loop {
+            return match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => Ok(Some(Self { file })),
+                Err(Errno::WOULDBLOCK) => Ok(None),
+                Err(Errno::INTR) => continue,
+                Err(e) => Err(e.into()),
+            };
+        }
+    }
+}
+
+impl Drop for RealLock {
+    fn drop(&mut self) {
+        // Closing follows: what fails here is done by that.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl Lock for RealLock {}

@@ -63,6 +63,19 @@ fn a_device_that_stops_within_a_block_is_an_error_and_never_the_end_of_the_file(
     assert_eq!(read(&mut buf, 1 << 20).unwrap(), 2 * BLOCK_BYTES, "what lies before it can be read");
 }
 
+/// As a child has it between its fork and the program that it is to become.
+#[test]
+fn a_lock_that_is_dropped_is_free_though_a_child_has_a_copy_of_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("LOCK");
+    let held = RealLock::try_take(&path).unwrap().unwrap();
+    let copy = held.file.try_clone().unwrap();
+    assert!(RealLock::try_take(&path).unwrap().is_none());
+    drop(held);
+    assert!(RealLock::try_take(&path).unwrap().is_some());
+    drop(copy);
+}
+
 #[test]
 fn a_lock_excludes_a_second_holder_until_it_is_dropped() {
     let dir = tempfile::tempdir().unwrap();

@@ -35,6 +35,13 @@ pub struct Home {
     is_new: bool,
 }
 
+impl Drop for Home {
+    fn drop(&mut self) {
+        // A child that was forked and has not executed its program yet has a copy of the file: closing ours would leave it locked.
+        let _ = self.marker.unlock();
+    }
+}
+
 impl Home {
     /// Take `dir` for an instance of `engine`.
     ///

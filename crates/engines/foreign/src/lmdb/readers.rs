@@ -14,10 +14,14 @@
 //!    reads renew until the next one.
 //! 3. A transaction taken out of its slot has one owner; MDB_NOTLS lets it move between threads.
 //! 4. Each slot has cache lines of its own, so threads write no line in common.
+//! 5. LMDB begins a read in two steps: it takes the number M of the last commit, and copies the roots from the meta page that M was
+//!    written to, which commit M + 2 writes again. A read that is held up between the two has the roots of M + 2, or a mixture, before
+//!    that commit is done; and who reads next, by M + 1, sees less than it did. So a read that was begun with a number two behind that of
+//!    a commit under way is begun anew ([`Readers::is_whole`]).
 
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 
 use lmdb_master_sys as ffi;
 
@@ -105,15 +109,27 @@ impl Readers {
             // SAFETY: (FL3) it came out of its slot open, and has no other owner.
             unsafe { ffi::mdb_txn_reset(txn) };
         }
-        // SAFETY: (FL3) the transaction came out of its slot: it is reset and has no other owner.
-        match unsafe { ffi::mdb_txn_renew(txn) } {
-            0 => Ok(txn),
-            code => {
-                // SAFETY: (FL3) as above; a failed renewal leaves it reset.
-                unsafe { ffi::mdb_txn_abort(txn) };
-                Err(code)
+        loop {
+            // SAFETY: (FL3) the transaction came out of its slot: it is reset and has no other owner.
+            match unsafe { ffi::mdb_txn_renew(txn) } {
+                0 if self.is_whole(txn) => return Ok(txn),
+                // SAFETY: (FL3) as above, and it is open.
+                0 => unsafe { ffi::mdb_txn_reset(txn) },
+                code => {
+                    // SAFETY: (FL3) as above; a failed renewal leaves it reset.
+                    unsafe { ffi::mdb_txn_abort(txn) };
+                    return Err(code);
+                }
             }
         }
+    }
+
+    /// Whether the roots of `txn`, begun just now by the caller, are those of its number (5). `false` takes two commits since it was begun.
+    fn is_whole(&self, txn: *mut ffi::MDB_txn) -> bool {
+        // The roots were copied before this looks at the number, which is published before a commit writes its meta page.
+        fence(Ordering::Acquire);
+        // SAFETY: (FL3) the transaction is open and has no other owner.
+        unsafe { ffi::mdb_txn_id(txn) as u64 + 2 > self.committing.load(Ordering::SeqCst) }
     }
 
     /// Call `commit`, which makes write transaction `number` visible. Reads that begin after any read saw it see it too, and no
@@ -156,7 +172,12 @@ impl Readers {
         let mut txn = ptr::null_mut();
         // SAFETY: (FC2) the environment is open and `txn` is live.
         match unsafe { ffi::mdb_txn_begin(self.env, ptr::null_mut(), ffi::MDB_RDONLY, &mut txn) } {
-            0 => Ok(txn),
+            0 if self.is_whole(txn) => Ok(txn),
+            0 => {
+                // SAFETY: (FL3) it was begun just now, and has no other owner.
+                unsafe { ffi::mdb_txn_reset(txn) };
+                self.renew(txn)
+            }
             // All reader slots are taken: an idle transaction of another thread has one.
             ffi::MDB_READERS_FULL => {
                 let mut idle = self.slots.iter().map(|slot| slot.0.swap(ptr::null_mut(), Ordering::Acquire));
