@@ -6,7 +6,8 @@
 //! - [`EngineKind`], [`Registry`]: engines by name, so that nothing above knows a concrete one;
 //! - [`combine`]: where concurrent writers meet to share a run and its sync;
 //! - [`memory`]: the ordered map in memory, the model's own engine;
-//! - `conformance` (feature `conformance`): the suite that any implementation runs as its tests.
+//! - `conformance` (feature `conformance`): the suite that any implementation runs as its tests;
+//! - `crash_suite` (the same feature): crashes of any engine that works on a simulated disk.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,8 @@ pub mod combine;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod contract;
+#[cfg(feature = "conformance")]
+pub mod crash_suite;
 pub mod durability;
 pub mod memory;
 pub mod registry;

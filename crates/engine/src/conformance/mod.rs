@@ -31,7 +31,8 @@
 //! `BIOMBO_CAMPAIGN_SECONDS` replaces the budget of each random check, `PROPTEST_CASES` the number of its cases. Failing
 //! seeds are kept under `proptest-regressions/` of the crate whose test ran, and are tried first from then on.
 //!
-//! What it cannot see, and other tests must: a missing device sync, the death of a process, a power cut.
+//! What it cannot see, and other tests must: a missing device sync, the death of a process; a power cut is in
+//! [`crash_suite`](crate::crash_suite).
 
 pub mod history;
 pub mod model;

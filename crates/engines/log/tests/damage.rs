@@ -1,7 +1,7 @@
 //! Bits that flip: in a store at rest, and in the files of one that is open. Damage is refused, or reported, or lies in bytes
 //! that say nothing; it never comes back as data.
 
-mod crash_model;
+mod subject;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,10 +12,11 @@ use std::sync::Arc;
 use biombo_base::ErrorKind;
 use biombo_base::io::sim::{Crash, Random, SimIo};
 use biombo_base::io::{Io, IoMode, OpenMode, RealIo};
+use biombo_engine::crash_suite::{Model, State, agree, contents, disk, random_batch};
 use biombo_engine::{Durability, Engine, Op, OpenOptions};
 use biombo_journal::{Log, LogOptions, Lsn, Position};
 use biombo_log::{LogEngine, LogEngineOptions, open_with};
-use crash_model::{LOG_DIR, Model, State, accounts, agree, contents, disk, open, random_batch, recount};
+use subject::{LOG_DIR, accounts, open, recount};
 
 /// Bits that are flipped at rest, and the seed of the places.
 const PLACES: u64 = 10_000;

@@ -1,6 +1,6 @@
 //! Reading directly: what a read costs, what the cache keeps, and a device that refuses to read.
 
-mod crash_model;
+mod subject;
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,11 @@ use std::sync::Arc;
 use biombo_base::ErrorKind;
 use biombo_base::io::sim::{Fault, FaultKind, Random, SimIo, When};
 use biombo_base::io::{Io, IoMode, RealIo};
+use biombo_engine::crash_suite::{Model, contents, disk, random_batch};
 use biombo_engine::{Batch, Damage, Durability, Engine, Op, OpenOptions};
 use biombo_journal::LogOptions;
 use biombo_log::{LogEngine, LogEngineOptions, open_with};
-use crash_model::{Model, contents, disk, open, random_batch};
+use subject::open;
 
 const BLOCK: u64 = 4096;
 

@@ -2,7 +2,7 @@
 //! of checkpoints of the index among them. The caller is told the right thing, an engine that cannot know what is stored takes no
 //! more, and nothing acknowledged is lost.
 
-mod crash_model;
+mod subject;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use std::sync::Arc;
 use biombo_base::ErrorKind;
 use biombo_base::io::IoMode;
 use biombo_base::io::sim::{Crash, Fault, FaultKind, Random, SimIo};
+use biombo_engine::crash_suite::{Model, check, contents, disk, random_batch, write_on};
 use biombo_engine::{Durability, Engine, Op};
 use biombo_journal::{LogOptions, Modes};
 use biombo_log::LogEngine;
-use crash_model::{Model, accounts, check, contents, disk, open, random_batch, recount, write_on};
+use subject::{Subject, accounts, open, recount};
 
 fn options(io: IoMode) -> LogOptions {
     LogOptions {
@@ -183,15 +184,16 @@ fn a_refusing_disk_loses_nothing_acknowledged_and_says_what_is_wrong() {
                     struck += 1;
                 }
                 sim.clear_faults();
+                let subject = Subject(options(io));
                 for crash in [Crash::Kill, Crash::Nothing, Crash::Random(random.next()), Crash::Random(random.next())] {
                     let image = sim.crash(usize::MAX, crash);
                     let what = format!("{place}, {crash:?}");
-                    check(&image, &model, usize::MAX - 1, crash == Crash::Kill, &options(io), &what);
+                    check(&subject, &image, &model, usize::MAX - 1, crash == Crash::Kill, &what);
                 }
                 // The disk is well again, and the process goes on.
                 let what = format!("{place}, opened again");
-                let found = check(&sim, &model, usize::MAX - 1, true, &options(io), &what);
-                write_on(&sim, &model, found, &options(io), &mut random, |_| (), &what);
+                let found = check(&subject, &sim, &model, usize::MAX - 1, true, &what);
+                write_on(&subject, &sim, &model, found, &mut random, &what);
             }
         }
     }
@@ -232,12 +234,6 @@ fn a_full_disk_refuses_and_an_emptied_one_goes_on() {
     }
     assert!(refused > 3 && refused < 40, "{refused} refused");
     assert_eq!(accounts(&engine), recount(&sim));
-    check(
-        &sim.crash(usize::MAX, Crash::Nothing),
-        &model,
-        usize::MAX - 1,
-        true,
-        &options(IoMode::Mmap),
-        "after a full disk",
-    );
+    let left = sim.crash(usize::MAX, Crash::Nothing);
+    check(&Subject(options(IoMode::Mmap)), &left, &model, usize::MAX - 1, true, "after a full disk");
 }

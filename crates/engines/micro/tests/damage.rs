@@ -1,7 +1,7 @@
 //! Bits that flip at rest are refused on opening, or reported, or lie in bytes that say nothing; they never come back as data. Missing,
 //! foreign and newer files are refused with an error that says what to do.
 
-mod model;
+mod subject;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,23 @@ use std::sync::Arc;
 use biombo_base::ErrorKind;
 use biombo_base::io::sim::{Crash, Random, SimIo};
 use biombo_base::io::{Io, OpenMode, RealIo};
+use biombo_engine::crash_suite::{DIR, Model, contents, disk, random_batch};
 use biombo_engine::{Durability, Engine, EngineKind, Error, Op, OpenOptions};
 use biombo_micro::Behaviour::{Honest, Published};
 use biombo_micro::{btree, lsm};
-use model::{DIR, Model, Opener, contents, disk, random_batch};
+use subject::Subject;
 
-fn btree_opener() -> Opener {
+fn btree_subject() -> Subject {
     let mut own = btree::BtreeOptions {
         dirty_pages_max: 4,
         checkpoint_bytes: 16 << 10,
         ..btree::BtreeOptions::of(&OpenOptions::new(DIR))
     };
     own.journal.segment_bytes = 16 << 10;
-    Arc::new(move |io| {
-        let engine: Arc<dyn Engine> = btree::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Honest)?;
-        Ok(engine)
-    })
+    Subject::new(move |io| btree::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Honest))
 }
 
-fn lsm_opener() -> Opener {
+fn lsm_subject() -> Subject {
     let mut own = lsm::LsmOptions {
         memtable_bytes_max: 8 << 10,
         table_bytes: 16 << 10,
@@ -37,16 +35,13 @@ fn lsm_opener() -> Opener {
         ..lsm::LsmOptions::of(&OpenOptions::new(DIR), Honest)
     };
     own.journal.segment_bytes = 16 << 10;
-    Arc::new(move |io| {
-        let engine: Arc<dyn Engine> = lsm::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Honest)?;
-        Ok(engine)
-    })
+    Subject::new(move |io| lsm::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Honest))
 }
 
 /// A store that was killed: everything is there, some of it in the journal alone.
-fn killed(open: &Opener, seed: u64) -> (SimIo, Model) {
+fn killed(subject: &Subject, seed: u64) -> (SimIo, Model) {
     let (sim, mut model, mut random) = (disk(seed), Model::new(), Random(seed));
-    let engine = open(&sim).expect("open");
+    let engine = subject.open(&sim).expect("open");
     for number in 0..120 {
         let batch = random_batch(&mut random, number);
         model.begin(&batch.to_ops());
@@ -55,8 +50,8 @@ fn killed(open: &Opener, seed: u64) -> (SimIo, Model) {
     (sim.crash(sim.event_count(), Crash::Kill), model)
 }
 
-fn flips(open: &Opener, places: u64, files_min: usize) {
-    let (sim, model) = killed(open, 7);
+fn flips(subject: &Subject, places: u64, files_min: usize) {
+    let (sim, model) = killed(subject, 7);
     let files: Vec<(PathBuf, u64)> = sim.files().into_iter().filter(|(_, bytes)| *bytes > 0).collect();
     let points = sim.crash_points();
     let mut random = Random(8);
@@ -73,7 +68,7 @@ fn flips(open: &Opener, places: u64, files_min: usize) {
         image.flip_bit(path, offset, random.next() as u8 & 7).expect("within the file");
         let what = format!("{} at {offset}", path.display());
         let name = path.extension().or(path.file_name()).expect("a name").to_string_lossy().into_owned();
-        let outcome = match open(&image) {
+        let outcome = match subject.open(&image) {
             Err(error) => {
                 let named = error.kind() == ErrorKind::Corruption && error.place().is_some();
                 // The marker's own words may be changed into those of another engine or version.
@@ -106,12 +101,12 @@ fn flips(open: &Opener, places: u64, files_min: usize) {
 
 #[test]
 fn a_bit_that_flips_in_a_btree_never_comes_back_as_data() {
-    flips(&btree_opener(), 3000, 4);
+    flips(&btree_subject(), 3000, 4);
 }
 
 #[test]
 fn a_bit_that_flips_in_an_lsm_tree_never_comes_back_as_data() {
-    flips(&lsm_opener(), 3000, 5);
+    flips(&lsm_subject(), 3000, 5);
 }
 
 fn kinds() -> Vec<EngineKind> {
@@ -175,39 +170,39 @@ fn what_is_missing_foreign_or_newer_is_refused_with_what_to_do() {
 #[test]
 fn a_published_btree_that_was_not_closed_is_refused() {
     let sim = disk(1);
-    let open = |io: &SimIo| {
+    let subject = Subject::new(|io: &SimIo| {
         let options = OpenOptions::new(DIR);
         btree::open_with(Arc::new(io.clone()), &options, &btree::BtreeOptions::of(&options), Published)
-    };
-    let engine = open(&sim).expect("a new one");
+    });
+    let engine = subject.open(&sim).expect("a new one");
     engine.apply(&[Op::Put { key: b"k", value: b"v" }], Durability::Sync).expect("put");
     let killed = sim.crash(sim.event_count(), Crash::Kill);
-    let error = open(&killed).err().expect("refused");
+    let error = subject.open(&killed).err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.to_string().contains("was not closed"), "{error}");
     drop(engine);
     let closed = sim.crash(sim.event_count(), Crash::Nothing);
-    let engine = open(&closed).expect("it was closed");
+    let engine = subject.open(&closed).expect("it was closed");
     assert_eq!(engine.get(b"k").expect("get").as_deref(), Some(&b"v"[..]));
 }
 
 #[test]
 fn a_published_lsm_tree_that_was_not_closed_has_lost_what_was_in_memory_alone() {
     let sim = disk(1);
-    let open = |io: &SimIo| {
+    let subject = Subject::new(|io: &SimIo| {
         let options = OpenOptions::new(DIR);
         lsm::open_with(Arc::new(io.clone()), &options, &lsm::LsmOptions::of(&options, Published), Published)
-    };
-    let engine = open(&sim).expect("a new one");
+    });
+    let engine = subject.open(&sim).expect("a new one");
     for number in 0..2500u32 {
         engine.apply(&[Op::Put { key: &number.to_be_bytes(), value: b"v" }], Durability::Os).expect("put");
     }
-    let killed = open(&sim.crash(sim.event_count(), Crash::Nothing)).expect("tables are whole");
+    let killed = subject.open(&sim.crash(sim.event_count(), Crash::Nothing)).expect("tables are whole");
     for (number, is_there) in [(0u32, true), (1999, true), (2000, false), (2499, false)] {
         assert_eq!(killed.contains(&number.to_be_bytes()).expect("get"), is_there, "{number}");
     }
     engine.sync().expect("sync");
-    let synced = open(&sim.crash(sim.event_count(), Crash::Nothing)).expect("tables are whole");
+    let synced = subject.open(&sim.crash(sim.event_count(), Crash::Nothing)).expect("tables are whole");
     assert!(synced.contains(&2499u32.to_be_bytes()).expect("get"));
 }
 
@@ -216,12 +211,9 @@ fn a_btree_whose_newer_head_is_damaged_goes_on_from_the_other_and_the_journal() 
     // Every operation finds a checkpoint due; the journal's one segment has everything since the first.
     let mut own = btree::BtreeOptions { checkpoint_bytes: 1, ..btree::BtreeOptions::of(&OpenOptions::new(DIR)) };
     own.journal.segment_bytes = 256 << 10;
-    let open: Opener = Arc::new(move |io| {
-        let engine: Arc<dyn Engine> = btree::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Honest)?;
-        Ok(engine)
-    });
+    let subject = Subject::new(move |io| btree::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Honest));
     let (sim, mut model, mut random) = (disk(3), Model::new(), Random(3));
-    let engine = open(&sim).expect("open");
+    let engine = subject.open(&sim).expect("open");
     for number in 0..6 {
         let batch = random_batch(&mut random, number);
         model.begin(&batch.to_ops());
@@ -231,7 +223,7 @@ fn a_btree_whose_newer_head_is_damaged_goes_on_from_the_other_and_the_journal() 
     for head in [0, 4096] {
         let image = sim.crash(sim.event_count(), Crash::Kill);
         image.flip_bit(Path::new("db/tree.pages"), head + 30, 1).expect("within the file");
-        let engine = open(&image).expect("the other head");
+        let engine = subject.open(&image).expect("the other head");
         assert_eq!(contents(&engine), *model.last(), "head at {head}");
         sound += engine.verify(&mut |damage| panic!("{damage:?}")).expect("verify");
     }
@@ -240,16 +232,16 @@ fn a_btree_whose_newer_head_is_damaged_goes_on_from_the_other_and_the_journal() 
 
 #[test]
 fn tables_that_nobody_names_are_removed_on_opening_and_nothing_else_is() {
-    let (sim, open) = (disk(1), lsm_opener());
+    let (sim, subject) = (disk(1), lsm_subject());
     let put = |engine: &Arc<dyn Engine>, key: &[u8]| engine.apply(&[Op::Put { key, value: b"v" }], Durability::Sync);
-    put(&open(&sim).expect("a new one"), b"k").expect("put");
+    put(&subject.open(&sim).expect("a new one"), b"k").expect("put");
     let names = |sim: &SimIo| -> Vec<_> { sim.files().into_iter().map(|(path, _)| path).collect() };
     let before = names(&sim);
     assert!(before.iter().any(|path| path.extension().is_some_and(|extension| extension == "table")), "{before:?}");
     for stray in ["00000000000000ff.table", "TABLES.new", "notes.txt"] {
         sim.open(&Path::new(DIR).join(stray), OpenMode::CREATE_NEW).expect("a file");
     }
-    let engine = open(&sim).expect("open");
+    let engine = subject.open(&sim).expect("open");
     let mut after = names(&sim);
     after.retain(|path| *path != Path::new(DIR).join("notes.txt"));
     assert_eq!(after, before);

@@ -1,18 +1,19 @@
 //! A disk that refuses: what fails is not acknowledged, a write or sync whose outcome is unknown ends the writing, reads go on, and what
 //! was acknowledged is there after opening again.
 
-mod model;
+mod subject;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use biombo_base::ErrorKind;
 use biombo_base::io::sim::{Crash, Fault, FaultKind, Random, SimIo, When};
+use biombo_engine::crash_suite::{DIR, Model, check, contents, disk, random_batch};
 use biombo_engine::{Durability, Engine, Op, OpenOptions};
 use biombo_micro::{Behaviour, btree, lsm};
-use model::{DIR, Model, Opener, check, contents, disk, random_batch};
+use subject::Subject;
 
-fn btree_of(random: &mut Random) -> Opener {
+fn btree_of(random: &mut Random) -> Subject {
     let mut own = btree::BtreeOptions {
         cache_pages: [1, 64][random.below(2) as usize],
         dirty_pages_max: [1, 1000][random.below(2) as usize],
@@ -20,14 +21,10 @@ fn btree_of(random: &mut Random) -> Opener {
         ..btree::BtreeOptions::of(&OpenOptions::new(DIR))
     };
     own.journal.segment_bytes = 16 << 10;
-    Arc::new(move |io| {
-        let engine: Arc<dyn Engine> =
-            btree::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Behaviour::Honest)?;
-        Ok(engine)
-    })
+    Subject::new(move |io| btree::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Behaviour::Honest))
 }
 
-fn lsm_of(random: &mut Random) -> Opener {
+fn lsm_of(random: &mut Random) -> Subject {
     let mut own = lsm::LsmOptions {
         cache_bytes: [0, 1 << 20][random.below(2) as usize],
         memtable_bytes_max: [2 << 10, 16 << 10][random.below(2) as usize],
@@ -38,16 +35,12 @@ fn lsm_of(random: &mut Random) -> Opener {
         ..lsm::LsmOptions::of(&OpenOptions::new(DIR), Behaviour::Honest)
     };
     own.journal.segment_bytes = 16 << 10;
-    Arc::new(move |io| {
-        let engine: Arc<dyn Engine> =
-            lsm::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Behaviour::Honest)?;
-        Ok(engine)
-    })
+    Subject::new(move |io| lsm::open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Behaviour::Honest))
 }
 
 /// Work until something is refused and ends the writing; returns what was met.
-fn work(sim: &SimIo, open: &Opener, model: &mut Model, random: &mut Random) -> Option<(ErrorKind, bool)> {
-    let engine = match open(sim) {
+fn work(sim: &SimIo, subject: &Subject, model: &mut Model, random: &mut Random) -> Option<(ErrorKind, bool)> {
+    let engine = match subject.open(sim) {
         Ok(engine) => engine,
         Err(error) => return Some((error.kind(), true)),
     };
@@ -94,18 +87,18 @@ fn poisoned(engine: &Arc<dyn Engine>) {
     contents(engine);
 }
 
-fn refused_anywhere(open_of: impl Fn(&mut Random) -> Opener, seeds: u64) {
+fn refused_anywhere(subject_of: impl Fn(&mut Random) -> Subject, seeds: u64) {
     let mut met = HashMap::new();
     for seed in 0..seeds {
         let mut random = Random(seed);
-        let open = open_of(&mut random);
+        let subject = subject_of(&mut random);
         let sim = disk(seed);
         let mut model = Model::new();
-        drop(open(&sim).expect("a new one"));
+        drop(subject.open(&sim).expect("a new one"));
         let at = sim.event_count() + random.below(400) as usize;
         let kind = [FaultKind::Eio, FaultKind::Enospc, FaultKind::Short(700)][random.below(3) as usize];
         sim.inject(Fault { when: When::Event(at), kind, times: 1 });
-        let outcome = work(&sim, &open, &mut model, &mut random);
+        let outcome = work(&sim, &subject, &mut model, &mut random);
         *met.entry(outcome).or_insert(0) += 1;
         sim.clear_faults();
         let what = format!("seed {seed}, {kind:?} at event {at}, {outcome:?}");
@@ -114,7 +107,7 @@ fn refused_anywhere(open_of: impl Fn(&mut Random) -> Opener, seeds: u64) {
             1 => (sim.crash(sim.event_count(), Crash::Nothing), false),
             _ => (sim.crash(sim.event_count(), Crash::Random(seed)), false),
         };
-        check(&image, &model, 0, killed, &open, &what);
+        check(&subject, &image, &model, 0, killed, &what);
     }
     // What was met, and whether it ended the writing.
     for outcome in [Some((ErrorKind::Io, true)), Some((ErrorKind::Full, true)), Some((ErrorKind::Full, false)), None] {

@@ -1,18 +1,18 @@
-//! The crash campaign of `micro-lsm` (see `campaign`).
+//! The crash campaign of `micro-lsm` (see [`biombo_engine::crash_suite`]).
 
-mod campaign;
-mod model;
+mod subject;
 
 use std::sync::Arc;
 
 use biombo_base::io::sim::Random;
-use biombo_engine::{Engine, OpenOptions};
+use biombo_engine::OpenOptions;
+use biombo_engine::crash_suite::{DIR, old_disks_are_found_out, run};
 use biombo_micro::Behaviour;
 use biombo_micro::lsm::{LsmOptions, open_with};
-use model::{DIR, Opener};
+use subject::Subject;
 
 /// Small memtables and tables, so that a short history fills several levels; journals of small segments.
-fn random_open(random: &mut Random) -> Opener {
+fn random_subject(random: &mut Random) -> Subject {
     let mut own = LsmOptions {
         cache_bytes: [0, 16 << 10, 1 << 20][random.below(3) as usize],
         memtable_bytes_max: [1 << 10, 4 << 10, 16 << 10][random.below(3) as usize],
@@ -25,15 +25,13 @@ fn random_open(random: &mut Random) -> Opener {
     own.journal.segment_bytes = [8 << 10, 16 << 10, 64 << 10][random.below(3) as usize];
     own.journal.recycle_segments_max = random.below(2) as usize;
     own.journal.unsynced_segments_max = random.below(3) as usize;
-    Arc::new(move |io| {
-        let engine: Arc<dyn Engine> = open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Behaviour::Honest)?;
-        Ok(engine)
-    })
+    Subject::new(move |io| open_with(Arc::new(io.clone()), &OpenOptions::new(DIR), &own, Behaviour::Honest))
 }
 
 /// What the engine does, and what it does to its disk meanwhile: each must have been cut.
-const STEPS: [&str; 28] = [
-    "apply",
+const STEPS: [&str; 29] = [
+    "append",
+    "group commit",
     "sync",
     "compact",
     "closing",
@@ -65,10 +63,10 @@ const STEPS: [&str; 28] = [
 
 #[test]
 fn whatever_a_crash_cuts_a_state_of_the_history_is_left_with_all_that_was_promised() {
-    campaign::run("micro-lsm", random_open, &STEPS, 5_000);
+    run("micro-lsm", random_subject, &STEPS, 5_000);
 }
 
 #[test]
 fn a_disk_that_went_back_in_time_is_found_out() {
-    campaign::old_disks_are_found_out(random_open);
+    old_disks_are_found_out(random_subject);
 }
