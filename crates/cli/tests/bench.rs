@@ -406,3 +406,28 @@ fn the_workloads_over_trees_are_done_again_with_each_published_figure_beside_its
     assert!(page.contains("Figures, published and measured") && page.contains("A-load, os"));
     assert_eq!(stores(&dir.path().join("runs")), 0, "a store is left behind");
 }
+
+#[test]
+fn the_micro_benchmark_of_trees_is_done_without_the_engines_of_the_workloads() {
+    let dir = tempdir().expect("a directory");
+    if !has_engine("micro-btree") {
+        return;
+    }
+    let done = run(
+        "reproduce btree-vs-lsm --scale 0.05 --engine micro-btree-published,micro-lsm-published --dir DIR/runs --html DIR/micro.html --json",
+        dir.path(),
+    );
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let found = done.json();
+    let findings = found["findings"].as_array().expect("findings");
+    let figure = |what: &str| {
+        let finding = findings.iter().find(|f| f["published"].as_str().is_some_and(|text| text.contains(what)));
+        finding.and_then(|f| f["measured_figure"].as_f64()).unwrap_or_else(|| panic!("no {what} in {findings:?}"))
+    };
+    // Each put is a page, whatever the machine; and nothing is kept for less than a byte written for each byte put.
+    assert!((256.0..270.0).contains(&figure("the B-tree writes 256")), "{findings:?}");
+    assert!(figure("the LSM-tree writes 0.81") > 1.0, "{findings:?}");
+    let page = fs::read_to_string(dir.path().join("micro.html")).expect("the report");
+    assert!(page.contains("Published and measured") && page.contains("micro-lsm-published"));
+    assert_eq!(stores(&dir.path().join("runs")), 0, "a store is left behind");
+}

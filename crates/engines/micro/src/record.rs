@@ -59,6 +59,9 @@ mod tests {
             Op::DeleteRange { from: b"a", to: Some(b"") },
             Op::DeleteRange { from: b"", to: None },
         ];
+        let mut example = Vec::new();
+        encode(&[Op::Put { key: b"k", value: b"v1" }], &mut example);
+        assert_eq!(example, *b"\x01\x01\0\0\0\x02\0\0\0kv1", "as docs/format/micro.md has it");
         let mut record = Vec::new();
         encode(&ops, &mut record);
         assert_eq!(decode(&record).unwrap(), ops);

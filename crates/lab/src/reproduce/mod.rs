@@ -11,6 +11,8 @@ pub mod leveldb_sizes;
 pub mod logstore;
 mod print;
 
+use std::fmt;
+
 use biombo_base::Result;
 use biombo_engine::Registry;
 use serde::Serialize;
@@ -41,6 +43,29 @@ pub struct Work {
     pub plans: fn(&Registry, f64) -> Result<Vec<Plan>>,
     /// What came out, beside what was published.
     pub findings: fn(&Outcome) -> Result<Reproduction>,
+    /// What the build or the machine lacks: the runs are those that can be done without.
+    pub lacks: fn(&Registry) -> Vec<Lack>,
+}
+
+/// Something that an experiment is done without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lack {
+    /// The engine that is missing.
+    pub engine: &'static str,
+    /// Why, and what to do about it.
+    pub why: String,
+    /// What is left out.
+    pub without: &'static str,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.why, self.without)
+    }
+}
+
+fn nothing(_: &Registry) -> Vec<Lack> {
+    Vec::new()
 }
 
 /// Scripts are told whether, not how.
@@ -59,8 +84,9 @@ pub const EXPERIMENTS: [Experiment; 5] = [
     Experiment {
         name: "btree-vs-lsm",
         title: btree_vs_lsm::TITLE,
-        needs: "the engines rocksdb and postgres, PostgreSQL's programs, and 2 GB on a disk for each unit of --scale",
-        work: Some(Work { plans: btree_vs_lsm::plans, findings: btree_vs_lsm::findings }),
+        needs: "the engines rocksdb and postgres, PostgreSQL's programs, the engines of the feature micro, and 2 GB on a disk for each unit of \
+                --scale; without some of it, the rest is done",
+        work: Some(Work { plans: btree_vs_lsm::plans, findings: btree_vs_lsm::findings, lacks: btree_vs_lsm::lacks }),
     },
     Experiment {
         name: "dgap-numa",
@@ -72,13 +98,13 @@ pub const EXPERIMENTS: [Experiment; 5] = [
         name: "leveldb-sizes",
         title: leveldb_sizes::TITLE,
         needs: "the engine leveldb, and 3 GB on a disk for each unit of --scale",
-        work: Some(Work { plans: leveldb_sizes::plans, findings: leveldb_sizes::findings }),
+        work: Some(Work { plans: leveldb_sizes::plans, findings: leveldb_sizes::findings, lacks: nothing }),
     },
     Experiment {
         name: "logstore",
         title: logstore::TITLE,
         needs: "every engine of this build that keeps data, and 1 GB on a disk for each unit of --scale",
-        work: Some(Work { plans: logstore::plans, findings: logstore::findings }),
+        work: Some(Work { plans: logstore::plans, findings: logstore::findings, lacks: nothing }),
     },
 ];
 
@@ -123,6 +149,20 @@ pub struct Finding {
     pub ratio: Option<f64>,
     /// Whether it holds here.
     pub verdict: Verdict,
+}
+
+impl Finding {
+    /// Of what could not be measured.
+    fn unknown(published: String, figure: Option<f64>) -> Self {
+        Self {
+            published,
+            published_figure: figure,
+            measured: "no figures".to_owned(),
+            measured_figure: None,
+            ratio: None,
+            verdict: Verdict::Unknown,
+        }
+    }
 }
 
 /// An experiment done again.

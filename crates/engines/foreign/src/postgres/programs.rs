@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use biombo_base::{Error, Result};
 use biombo_engine::registry::NOT_INSTALLED;
 
+use super::remote;
+
 /// Where Debian and Red Hat put each version's programs; the version stands between the parts.
 const USUAL: [(&str, &str, &str); 2] = [("/usr/lib/postgresql", "", "bin"), ("/usr", "pgsql-", "bin")];
 
@@ -58,7 +60,8 @@ fn usual() -> impl Iterator<Item = PathBuf> {
     found.into_iter().map(|(_, dir)| dir)
 }
 
-/// Such as `15.18`; what an existing server has is its own business, and stands among the options.
+/// Such as `15.18`; what an existing server has is its own business, and stands among the options. Where there is one, the programs need
+/// not be installed.
 pub(super) fn version() -> String {
     let said = Programs::find().ok().and_then(|programs| {
         let output = Command::new(programs.postgres()).arg("--version").stdin(Stdio::null()).output().ok()?;
@@ -66,7 +69,7 @@ pub(super) fn version() -> String {
     });
     // `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`
     let number = said.as_deref().and_then(|said| said.split_whitespace().nth(2));
-    number.unwrap_or(NOT_INSTALLED).to_owned()
+    number.unwrap_or(if remote::is_named() { "of another server" } else { NOT_INSTALLED }).to_owned()
 }
 
 /// Whom the programs run as.

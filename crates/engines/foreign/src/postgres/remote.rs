@@ -24,6 +24,11 @@ const FILE: &str = "ADDRESS";
 /// What the names of tables begin with; 16 hexadecimal digits follow.
 const PREFIX: &str = "biombo_";
 
+/// Whether an existing server is named for instances that are created.
+pub(super) fn is_named() -> bool {
+    std::env::var_os(VARIABLE).is_some_and(|address| !address.is_empty())
+}
+
 /// A table on an existing server.
 pub(super) struct Remote {
     pub(super) config: Config,

@@ -150,3 +150,14 @@ fn a_page_of_any_bytes_under_a_right_checksum_is_refused_or_safe_to_read() {
     }
     assert!(passed > 100, "{passed} passed: the test reaches nothing");
 }
+
+#[test]
+fn the_example_of_the_format_page_is_what_is_written() {
+    let mut page = Page::leaf();
+    assert!(page.insert(0, &cell_of(b"k", b"v1")));
+    let mut sealed = AlignedBuf::new();
+    page.seal(5, 9, 3, &mut sealed);
+    assert_eq!(sealed[4..22], [1, 0, 1, 0, 0xf9, 0x0f, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0xf9, 0x0f]);
+    assert_eq!(sealed[4089..], *b"\x01\0\x02\0kv1");
+    assert!(sealed[22..4089].iter().all(|byte| *byte == 0));
+}

@@ -164,6 +164,13 @@ mod tests {
     }
 
     #[test]
+    fn the_example_of_the_format_page_is_what_is_written() {
+        let bytes = block(&[(b"k".to_vec(), Some(b"v1".to_vec()))]);
+        assert_eq!(bytes[4..23], *b"\x01\0\0\0\0\0\0\0\x0e\0\x01\0\x02\0\0\0kv1");
+        assert!(bytes.len() == UNIT_BYTES && bytes[23..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
     fn entries_come_back_and_any_flipped_bit_is_seen() {
         let large = vec![(b"key".to_vec(), Some(vec![7; 10_000]))];
         let small: Vec<_> = (0..90u8).map(|n| (vec![n, 1], (n % 3 > 0).then(|| vec![n; usize::from(n) / 3]))).collect();

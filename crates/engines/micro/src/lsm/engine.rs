@@ -108,22 +108,20 @@ impl MicroLsm {
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
         let mut writer = self.lock_writer()?;
-        let memtable = Arc::clone(&self.view().memtable);
-        let is_full =
-            memtable.len() >= self.own.memtable_records_max || memtable.bytes() >= self.own.memtable_bytes_max;
-        if is_full {
+        if self.view().memtable.is_full(self.own.memtable_records_max, self.own.memtable_bytes_max) {
             self.flush(&mut writer).map_err(|e| self.poison.after(e))?;
         }
         let view = self.view();
         let resolved = resolve(&view, ops)?;
-        let ops = resolved.as_ref().map(Batch::to_ops).unwrap_or_else(|| ops.to_vec());
+        let resolved = resolved.as_ref().map(Batch::to_ops);
+        let ops = resolved.as_deref().unwrap_or(ops);
         if let Some(journal) = &self.journal {
             let durability = match durability {
                 Durability::Sync => biombo_journal::Durability::Sync,
                 Durability::Os | Durability::Relaxed => biombo_journal::Durability::Os,
             };
             writer.record.clear();
-            encode(&ops, &mut writer.record);
+            encode(ops, &mut writer.record);
             let records: [&[u8]; 1] = [&writer.record];
             match journal.append_batch(if ops.is_empty() { &[] } else { &records }, durability) {
                 Ok(_) => {}
@@ -132,7 +130,7 @@ impl MicroLsm {
                 Err(e) => return Err(self.poison.after(e)),
             }
         }
-        view.memtable.apply(&ops);
+        view.memtable.apply(ops);
         if self.journal.is_none() && durability == Durability::Sync {
             self.flush(&mut writer).map_err(|e| self.poison.after(e))?;
         }

@@ -25,6 +25,9 @@ struct Inner {
     map: BTreeMap<Vec<u8>, Versions>,
     /// Of keys and newest values, as a table has them.
     bytes: usize,
+    /// The same of older versions, and how many there are.
+    older_bytes: usize,
+    older: usize,
     seq: u64,
     /// The greatest number that a snapshot was taken at.
     snapshot: u64,
@@ -75,6 +78,8 @@ impl Memtable {
             let replaced = std::mem::replace(&mut versions.newest, newest);
             inner.bytes -= slot_bytes(&replaced.1);
             if replaced.0 <= inner.snapshot {
+                inner.older_bytes += ENTRY_BYTES + slot_bytes(&replaced.1);
+                inner.older += 1;
                 versions.older.push(replaced);
             }
         }
@@ -112,6 +117,12 @@ impl Memtable {
         self.read().bytes
     }
 
+    /// Whether it takes more than so many records or bytes, those that only snapshots see included.
+    pub fn is_full(&self, records_max: usize, bytes_max: usize) -> bool {
+        let inner = self.read();
+        inner.map.len() + inner.older >= records_max || inner.bytes + inner.older_bytes >= bytes_max
+    }
+
     /// Bytes of the table that it will become, roughly.
     pub fn table_bytes(&self) -> u64 {
         let bytes = self.bytes();
@@ -145,6 +156,9 @@ mod tests {
         assert_eq!((get(&table, b"l", first), get(&table, b"m", second)), (None, None));
         assert_eq!(table.read().map[&b"k"[..]].older.len(), 2);
         assert_eq!(table.bytes(), 2 * ENTRY_BYTES + 2 + 2);
+        // However often a key is put between snapshots, the memtable becomes full.
+        assert!(table.is_full(4, usize::MAX) && !table.is_full(5, usize::MAX));
+        assert!(table.is_full(9, 4 * ENTRY_BYTES + 6) && !table.is_full(9, 4 * ENTRY_BYTES + 7));
         let all = (Bound::Unbounded, Bound::Unbounded);
         assert_eq!(table.find(all, first, false), Some((b"k".to_vec(), Some(b"3".to_vec()))), "`l` is not there yet");
         assert_eq!(table.find(all, second, false), Some((b"l".to_vec(), Some(b"4".to_vec()))));

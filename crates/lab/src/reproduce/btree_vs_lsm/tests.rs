@@ -1,125 +1,77 @@
-//! Conclusions over records whose truth is known.
+//! Both parts beside one another, and each without what the other needs.
+
+use biombo_engine::registry::NOT_INSTALLED;
+use biombo_engine::{EngineKind, memory};
 
 use super::*;
 use crate::record::tests::record;
 
-/// Three repetitions of every run; `of` gives throughput, and the mean latency of reads and of updates.
-fn outcome(of: impl Fn(&str, &str, &str) -> (f64, f64, f64)) -> Outcome {
-    let mut records = Vec::new();
-    for level in ["os", "sync"] {
-        for (work, ..) in THROUGHPUT {
-            for engine in [TREE, MERGED, "log"] {
-                for repetition in 1..=3 {
-                    let noise = 1.0 + 0.01 * f64::from(repetition);
-                    let (throughput, read, update) = of(work, engine, level);
-                    let mut record = record(engine, "none", repetition, throughput * noise);
-                    record.workload = if work == LOAD { "fillrandom".into() } else { work.to_lowercase() };
-                    record.durability = level.into();
-                    let with = |mean: f64| Latency { mean: (mean * noise * 1e3) as u64, ..record.latency_ns["read"] };
-                    record.latency_ns = [("read".to_owned(), with(read)), ("update".to_owned(), with(update))].into();
-                    records.push(record);
-                }
-            }
-        }
-    }
-    Outcome { records, failures: Vec::new(), interrupted: 0 }
+fn kind(name: &'static str) -> EngineKind {
+    EngineKind { name, ..memory::kind() }
 }
 
-/// The published figures, whatever the level.
-fn as_published(work: &str, engine: &str, _level: &str) -> (f64, f64, f64) {
-    let row = THROUGHPUT.iter().find(|row| row.0 == work).unwrap();
-    if engine == TREE { (row.1.unwrap_or(900.0), 264.0, 1_065.0) } else { (row.2, 124.0, 145.0) }
-}
+const MICRO: [&str; 4] = ["micro-btree-published", "micro-lsm-published", "micro-btree", "micro-lsm"];
 
-fn verdicts(outcome: &Outcome) -> Vec<(String, Verdict)> {
-    let found = findings(outcome).unwrap().findings;
-    found.into_iter().map(|finding| (finding.published, finding.verdict)).collect()
-}
-
-#[test]
-fn published_figures_confirm_everything_but_that_a_workload_failed() {
-    for (published, verdict) in verdicts(&outcome(as_published)) {
-        let due = if published.contains("cannot be run") { Verdict::Refuted } else { Verdict::Holds };
-        assert_eq!(verdict, due, "{published}");
-    }
-}
-
-#[test]
-fn the_opposite_refutes_and_what_overlaps_is_not_clear() {
-    let opposite =
-        |_: &str, engine: &str, _: &str| if engine == TREE { (9e4, 100.0, 100.0) } else { (1e3, 100.0, 900.0) };
-    assert!(verdicts(&outcome(opposite)).iter().all(|(_, verdict)| *verdict == Verdict::Refuted));
-    let alike = verdicts(&outcome(|_, _, _| (1e3, 264.0, 1_065.0)));
-    assert!(alike.iter().filter(|(text, _)| text.contains("is 4")).all(|(_, verdict)| *verdict == Verdict::Mixed));
-}
-
-#[test]
-fn each_engine_is_judged_at_the_level_of_the_study_and_told_at_both() {
-    // At the level of the other, each would look the other way round.
-    let found = findings(&outcome(|_, engine, level| match (engine, level) {
-        (TREE, "sync") => (1_000.0, 264.0, 1_065.0),
-        (TREE, _) => (8_000.0, 100.0, 100.0),
-        (_, "os") => (4_000.0, 124.0, 145.0),
-        _ => (2_000.0, 100.0, 900.0),
-    }))
-    .unwrap();
-    let a = found.findings.iter().find(|finding| finding.published.starts_with("workload A:")).unwrap();
-    assert_eq!((a.verdict, a.measured_figure.map(|x| (x * 100.0).round())), (Verdict::Holds, Some(400.0)));
-    assert!(a.measured.contains("both at os 0.50") && a.measured.contains("both at sync 2.00"), "{}", a.measured);
-    let throughput = |engine: &str| {
-        let of = |figure: &&Figure| figure.of == "throughput" && figure.engine.as_deref() == Some(engine);
-        found.figures.iter().filter(of).map(|figure| (figure.load.clone(), figure.measured)).collect::<Vec<_>>()
-    };
-    assert_eq!(throughput(TREE)[1], ("A, sync".to_owned(), Some(1_020.0)));
-    assert_eq!(throughput(MERGED)[1], ("A, os".to_owned(), Some(4_080.0)));
-    assert_eq!((throughput("log").len(), throughput(TREE).len()), (7, 7));
-}
-
-#[test]
-fn without_runs_nothing_is_judged_and_errors_are_told() {
-    let nothing = Outcome { records: Vec::new(), failures: Vec::new(), interrupted: 9 };
-    assert!(verdicts(&nothing).iter().all(|(_, verdict)| *verdict == Verdict::Unknown));
-    let mut failing = outcome(as_published);
-    failing.records.iter_mut().filter(|record| record.workload == "e").for_each(|record| record.errors = 5);
-    let found = findings(&failing).unwrap().findings;
-    let e = found.iter().find(|finding| finding.published.contains("cannot be run")).unwrap();
-    assert_eq!(e.verdict, Verdict::Mixed);
-    assert!(e.measured.contains("15 errors"), "{}", e.measured);
-}
-
-#[test]
-fn the_page_and_the_table_show_published_beside_measured_with_tails_and_waf() {
-    let outcome = outcome(as_published);
-    let found = findings(&outcome).unwrap();
-    let mut text = Vec::new();
-    super::super::print(&found, &mut text).unwrap();
-    let text = String::from_utf8(text).unwrap();
-    let html = crate::report::reproduction(&outcome, &found).unwrap();
-    for page in [&text, &html] {
-        for expected in [
-            "A-load, sync",
-            "update, mean",
-            "264 µs",
-            "PostgreSQL",
-            "WAF by the device",
-            "ArithmeticException",
-            "1.40 µs",
-        ] {
-            assert!(page.contains(expected), "`{expected}` is missing in\n{page}");
-        }
-    }
-}
-
-#[test]
-fn every_workload_is_run_at_both_levels_and_a_build_without_the_engines_is_told() {
+fn with(kinds: impl IntoIterator<Item = EngineKind>) -> Registry {
     let mut registry = Registry::new();
-    registry.add(biombo_engine::memory::kind());
-    assert!(plans(&registry, 1.0).unwrap_err().to_string().contains("no engine `postgres`"));
-    for name in [TREE, MERGED, "log"] {
-        registry.add(biombo_engine::EngineKind { name, ..biombo_engine::memory::kind() });
+    kinds.into_iter().for_each(|kind| {
+        registry.add(kind);
+    });
+    registry
+}
+
+/// Engines and lengths of values of the plans.
+fn asked(registry: &Registry) -> Vec<(Vec<String>, u32)> {
+    plans(registry, 1.0).unwrap().into_iter().map(|plan| (plan.engines, plan.value_bytes[0])).collect()
+}
+
+#[test]
+fn each_part_is_done_without_what_the_other_needs_and_what_is_missing_is_said() {
+    let whole = with(["postgres", "rocksdb"].into_iter().chain(MICRO).map(kind));
+    assert_eq!(lacks(&whole), []);
+    assert_eq!(asked(&whole).iter().filter(|(_, bytes)| *bytes == 8).count(), 2);
+    assert_eq!(asked(&whole).iter().filter(|(engines, _)| engines.contains(&"postgres".to_owned())).count(), 4);
+
+    let absent = EngineKind { version: || NOT_INSTALLED.to_owned(), ..kind("postgres") };
+    let without = with(MICRO.map(kind).into_iter().chain([absent, kind("rocksdb")]));
+    assert!(asked(&without).iter().all(|(engines, _)| !engines.contains(&"postgres".to_owned())));
+    assert_eq!(asked(&without).len(), asked(&whole).len(), "RocksDB and the micro-benchmark are measured all the same");
+    let said: Vec<String> = lacks(&without).iter().map(Lack::to_string).collect();
+    assert!(said.len() == 1 && said[0].contains("install the package postgresql"), "{said:?}");
+
+    let micro = with(MICRO.map(kind));
+    assert_eq!(asked(&micro).iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), [8, 8]);
+    let ycsb = with([kind("rocksdb")]);
+    assert!(asked(&ycsb).iter().all(|(_, bytes)| *bytes == 1_000));
+    assert!(lacks(&ycsb).iter().any(|lack| lack.why.contains("feature micro")));
+
+    let none = plans(&with([kind("log")]), 1.0).unwrap_err().to_string();
+    assert!(["postgres", "rocksdb", "micro"].iter().all(|name| none.contains(name)), "{none}");
+}
+
+#[test]
+fn an_engine_of_both_parts_has_the_figures_of_each_apart() {
+    let mut records = Vec::new();
+    for (value_bytes, operations, ops_per_s) in [(1_000, 40_000, 7.0), (8, 5_000, 100.0), (8, 100_000, 300.0)] {
+        for engine in ["micro-btree", "micro-lsm", "rocksdb"] {
+            records.extend((1..=3).map(|repetition| {
+                let mut record = record(engine, "none", repetition, ops_per_s);
+                (record.value_bytes, record.operations) = (value_bytes, operations);
+                record
+            }));
+        }
     }
-    let plans = plans(&registry, 1.0).unwrap();
-    let runs: Vec<_> = plans.iter().flat_map(Plan::runs).collect();
-    assert_eq!(runs.len(), 2 * (1 + 6) * 3 * 3);
-    assert!(runs.iter().all(|run| run.threads == 1 && run.operations == 40_000));
+    let outcome = Outcome { records, failures: Vec::new(), interrupted: 0 };
+    let found = findings(&outcome).unwrap();
+    let throughput: Vec<(String, f64)> = found
+        .figures
+        .iter()
+        .filter(|figure| figure.of == "throughput" && figure.engine.as_deref() == Some("micro-lsm"))
+        .map(|figure| (figure.load.clone(), figure.measured.unwrap()))
+        .collect();
+    assert_eq!(throughput.len(), 3, "{throughput:?}");
+    assert_eq!(throughput.iter().map(|(_, measured)| *measured).collect::<Vec<_>>(), [7.0, 100.0, 300.0]);
+    assert!(throughput[0].0.starts_with("A, ") && throughput[1].0.starts_with("micro-benchmark"), "{throughput:?}");
+    assert!(found.findings.iter().any(|finding| finding.published.starts_with("workload A:")));
+    assert!(found.findings.iter().any(|finding| finding.published.starts_with("micro-benchmark:")));
 }

@@ -1,4 +1,4 @@
-//! `btree-vs-lsm`: YCSB over PostgreSQL, whose tables are B-trees, and over RocksDB, which merges sorted tables.
+//! YCSB over PostgreSQL, whose tables are B-trees, and over RocksDB, which merges sorted tables.
 //!
 //! Published: "B-trees against LSM-trees on NVMe SSDs" (February 2026), YCSB 0.18.0, 1 M operations of each workload. When a write was
 //! acknowledged it does not say. By the defaults of both, and by its latencies, each PostgreSQL transaction waited for the device and no
@@ -7,19 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use biombo_base::Result;
 use biombo_engine::{Durability, Registry};
 
-use super::{Figure, Finding, Reproduction, Unit, Verdict, quotient};
-use crate::bench::{Outcome, Plan};
+use super::super::{Figure, Finding, Lack, Unit, Verdict, quotient};
+use crate::bench::Plan;
 use crate::record::{Latency, Record};
 use crate::statistics::Spread;
 use crate::units::{count, duration_ns};
 use crate::workload::{Benchmark, Task, Workload};
-
-/// What was published.
-pub const TITLE: &str = "B-trees against LSM-trees on NVMe SSDs (2026)";
-const SETUP: &str = "Kingston NV2 1 TB NVMe Gen4, YCSB 0.18.0, 10 M records planned, 1 M operations of each workload";
 
 const TREE: &str = "postgres";
 const MERGED: &str = "rocksdb";
@@ -59,14 +54,20 @@ const WAF: [Counter; 2] = [("kernel", |record| record.waf_by.process), ("device"
 const RECORDS: f64 = 100_000.0;
 const OPERATIONS: f64 = 40_000.0;
 
-/// The runs: the load alone, then each workload, at `os` and at `sync`. `scale` multiplies the numbers of records and operations.
-pub fn plans(registry: &Registry, scale: f64) -> Result<Vec<Plan>> {
-    registry.get(TREE)?;
-    registry.get(MERGED)?;
+/// Those of the two systems that were compared which can be measured.
+fn systems(registry: &Registry) -> impl Iterator<Item = &'static str> {
+    [TREE, MERGED].into_iter().filter(|name| registry.get(name).is_ok_and(|kind| kind.is_installed()))
+}
+
+/// The runs: the load alone, then each workload, at `os` and at `sync`; none where there is neither system.
+pub(super) fn plans(registry: &Registry, scale: f64) -> Vec<Plan> {
+    if systems(registry).next().is_none() {
+        return Vec::new();
+    }
     let ours = OURS.into_iter().filter(|name| registry.get(name).is_ok());
     let of = |figure: f64| ((figure * scale) as u64).max(1_000);
     let base = Plan {
-        engines: [TREE, MERGED].into_iter().chain(ours).map(str::to_owned).collect(),
+        engines: systems(registry).chain(ours).map(str::to_owned).collect(),
         records: of(RECORDS),
         operations: of(OPERATIONS),
         threads: vec![1],
@@ -85,7 +86,26 @@ pub fn plans(registry: &Registry, scale: f64) -> Result<Vec<Plan>> {
             Plan { tasks: Workload::ALL.map(Task::from).to_vec(), durability, ..base.clone() },
         ]
     };
-    Ok([at(Durability::Os), at(Durability::Sync)].concat())
+    [at(Durability::Os), at(Durability::Sync)].concat()
+}
+
+/// What is left out of this part.
+pub(super) fn lacks(registry: &Registry) -> Vec<Lack> {
+    let of = |(engine, package, without)| {
+        let why = match registry.get(engine) {
+            Err(_) => format!("this build has no engine {engine}: build it with the feature {engine}"),
+            Ok(kind) if kind.is_installed() => return None,
+            Ok(_) => format!("the programs of {engine} are not installed: install the package {package}"),
+        };
+        Some(Lack { engine, why, without })
+    };
+    [
+        (TREE, "postgresql", "the workloads are measured without PostgreSQL"),
+        (MERGED, "librocksdb-dev", "the workloads are measured without RocksDB"),
+    ]
+    .into_iter()
+    .filter_map(of)
+    .collect()
 }
 
 /// The published name of what a run did.
@@ -99,12 +119,12 @@ fn published_level(engine: &str) -> Durability {
 }
 
 /// The runs of all engines.
-struct Runs<'a>(&'a [Record]);
+pub(super) struct Runs<'a>(pub(super) Vec<&'a Record>);
 
 impl<'a> Runs<'a> {
     fn of(&self, work: &str, engine: &str, level: Durability) -> Vec<&'a Record> {
-        let fits = |r: &&Record| r.engine == engine && r.durability == level.name() && workload(r) == work;
-        self.0.iter().filter(fits).collect()
+        let fits = |r: &&'a Record| r.engine == engine && r.durability == level.name() && workload(r) == work;
+        self.0.iter().copied().filter(fits).collect()
     }
 
     fn throughput(&self, work: &str, engine: &str, level: Durability) -> Option<Spread> {
@@ -133,7 +153,7 @@ impl<'a> Runs<'a> {
     fn rows(&self, work: &str) -> (Vec<&'a str>, Vec<&'a str>) {
         let mut engines: Vec<&str> = Vec::new();
         let mut kinds = BTreeMap::new();
-        for record in self.0.iter().filter(|record| workload(record) == work) {
+        for &record in self.0.iter().filter(|record| workload(record) == work) {
             if !engines.contains(&record.engine.as_str()) {
                 engines.push(&record.engine);
             }
@@ -143,43 +163,36 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// What came out, beside what was published.
-pub fn findings(outcome: &Outcome) -> Result<Reproduction> {
-    let runs = Runs(&outcome.records);
-    let first = outcome.records.first();
-    let host = first.map(|r| format!("{} ({} cores), Linux {}", r.host.cpu, r.host.cores, r.host.kernel));
+/// What it was done with here.
+pub(super) fn setup(runs: &Runs<'_>) -> String {
     let version = |engine: &str| {
-        let of = outcome.records.iter().find(|record| record.engine == engine);
+        let of = runs.0.iter().find(|record| record.engine == engine);
         of.map_or("not measured".to_owned(), |record| record.engine_version.clone())
     };
-    let (records, operations) = outcome
-        .records
+    let (records, operations) = runs
+        .0
         .iter()
         .find(|record| workload(record) != LOAD)
         .map_or((0, 0), |record| (record.records, record.operations));
-    let mut findings: Vec<Finding> = THROUGHPUT.iter().map(|row| faster(&runs, row)).collect();
-    findings.push(updates(&runs, TREE, 1_065.0 / 264.0));
-    findings.push(updates(&runs, MERGED, 145.0 / 124.0));
-    Ok(Reproduction {
-        name: "btree-vs-lsm",
-        title: TITLE,
-        setup_then: SETUP,
-        setup_now: format!(
-            "PostgreSQL {}, RocksDB {}, {} records of 16 + 1000 bytes, {} operations a run by one client, {}",
-            version(TREE),
-            version(MERGED),
-            count(records as f64),
-            count(operations as f64),
-            host.unwrap_or_else(|| "no run was done".to_owned())
-        ),
-        differences: differences(),
-        figures: figures(&runs),
-        curves: Vec::new(),
-        findings,
-    })
+    format!(
+        "PostgreSQL {}, RocksDB {}, {} records of 16 + 1000 bytes, {} operations a run by one client",
+        version(TREE),
+        version(MERGED),
+        count(records as f64),
+        count(operations as f64)
+    )
 }
 
-fn figures(runs: &Runs<'_>) -> Vec<Figure> {
+/// The conclusions.
+pub(super) fn findings(runs: &Runs<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = THROUGHPUT.iter().map(|row| faster(runs, row)).collect();
+    findings.push(updates(runs, TREE, 1_065.0 / 264.0));
+    findings.push(updates(runs, MERGED, 145.0 / 124.0));
+    findings
+}
+
+/// Throughput, latencies and write amplification of every engine under every workload.
+pub(super) fn figures(runs: &Runs<'_>) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (work, tree, merged) in THROUGHPUT {
         let (engines, kinds) = runs.rows(work);
@@ -224,17 +237,6 @@ fn figures(runs: &Runs<'_>) -> Vec<Figure> {
     figures
 }
 
-fn unknown(published: String, figure: Option<f64>) -> Finding {
-    Finding {
-        published,
-        published_figure: figure,
-        measured: "no figures".to_owned(),
-        measured_figure: None,
-        ratio: None,
-        verdict: Verdict::Unknown,
-    }
-}
-
 /// `3.10 (2.90 to 3.30)`.
 fn text(spread: Spread) -> String {
     format!("{:.2} ({:.2} to {:.2})", spread.median, spread.min, spread.max)
@@ -246,7 +248,7 @@ fn faster(runs: &Runs<'_>, (work, tree, merged): &(&str, Option<f64>, f64)) -> F
     let ratio = merged / tree;
     let published = format!("workload {work}: RocksDB is {ratio:.1} times as fast as PostgreSQL");
     let (os, sync) = (Durability::Os, Durability::Sync);
-    let Some(by) = runs.merged_by_tree(work, os, sync) else { return unknown(published, Some(ratio)) };
+    let Some(by) = runs.merged_by_tree(work, os, sync) else { return Finding::unknown(published, Some(ratio)) };
     let alike = |level| runs.merged_by_tree(work, level, level).map_or("not measured".to_owned(), text);
     Finding {
         published,
@@ -276,7 +278,7 @@ fn completes(runs: &Runs<'_>, work: &str) -> Finding {
     );
     let level = published_level(TREE);
     let errors: u64 = runs.of(work, TREE, level).iter().map(|record| record.errors).sum();
-    let Some(tree) = runs.throughput(work, TREE, level) else { return unknown(published, None) };
+    let Some(tree) = runs.throughput(work, TREE, level) else { return Finding::unknown(published, None) };
     let by = runs.merged_by_tree(work, Durability::Os, level);
     let by = by.map_or(String::new(), |by| format!("; RocksDB at os is {} times as fast", text(by)));
     Finding {
@@ -297,7 +299,7 @@ fn updates(runs: &Runs<'_>, engine: &str, ratio: f64) -> Finding {
     let by = |level| Some(quotient(at(level, "update")?, at(level, "read")?));
     let level = published_level(engine);
     let (Some(by_level), Some(update)) = (by(level), at(level, "update")) else {
-        return unknown(published, Some(ratio));
+        return Finding::unknown(published, Some(ratio));
     };
     let other = if level == Durability::Os { Durability::Sync } else { Durability::Os };
     Finding {
@@ -322,7 +324,8 @@ fn updates(runs: &Runs<'_>, engine: &str, ratio: f64) -> Finding {
     }
 }
 
-fn differences() -> Vec<String> {
+/// What differs from then.
+pub(super) fn differences() -> Vec<String> {
     [
         "The study does not say when a write was acknowledged. By the defaults of both, and by its latencies of an update (1065 and 145 µs), \
          each commit of PostgreSQL waited for the device and no write of RocksDB did. Here both are measured both ways, and what remains \

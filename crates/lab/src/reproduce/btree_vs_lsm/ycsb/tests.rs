@@ -1,0 +1,126 @@
+//! Conclusions over records whose truth is known.
+
+use super::super::findings as of_both;
+use super::*;
+use crate::bench::Outcome;
+use crate::record::tests::record;
+
+/// Three repetitions of every run; `of` gives throughput, and the mean latency of reads and of updates.
+fn outcome(of: impl Fn(&str, &str, &str) -> (f64, f64, f64)) -> Outcome {
+    let mut records = Vec::new();
+    for level in ["os", "sync"] {
+        for (work, ..) in THROUGHPUT {
+            for engine in [TREE, MERGED, "log"] {
+                for repetition in 1..=3 {
+                    let noise = 1.0 + 0.01 * f64::from(repetition);
+                    let (throughput, read, update) = of(work, engine, level);
+                    let mut record = record(engine, "none", repetition, throughput * noise);
+                    record.workload = if work == LOAD { "fillrandom".into() } else { work.to_lowercase() };
+                    record.durability = level.into();
+                    let with = |mean: f64| Latency { mean: (mean * noise * 1e3) as u64, ..record.latency_ns["read"] };
+                    record.latency_ns = [("read".to_owned(), with(read)), ("update".to_owned(), with(update))].into();
+                    records.push(record);
+                }
+            }
+        }
+    }
+    Outcome { records, failures: Vec::new(), interrupted: 0 }
+}
+
+/// The published figures, whatever the level.
+fn as_published(work: &str, engine: &str, _level: &str) -> (f64, f64, f64) {
+    let row = THROUGHPUT.iter().find(|row| row.0 == work).unwrap();
+    if engine == TREE { (row.1.unwrap_or(900.0), 264.0, 1_065.0) } else { (row.2, 124.0, 145.0) }
+}
+
+fn verdicts(outcome: &Outcome) -> Vec<(String, Verdict)> {
+    let found = of_both(outcome).unwrap().findings.into_iter().filter(|f| !f.published.starts_with("micro"));
+    found.map(|finding| (finding.published, finding.verdict)).collect()
+}
+
+#[test]
+fn published_figures_confirm_everything_but_that_a_workload_failed() {
+    for (published, verdict) in verdicts(&outcome(as_published)) {
+        let due = if published.contains("cannot be run") { Verdict::Refuted } else { Verdict::Holds };
+        assert_eq!(verdict, due, "{published}");
+    }
+}
+
+#[test]
+fn the_opposite_refutes_and_what_overlaps_is_not_clear() {
+    let opposite =
+        |_: &str, engine: &str, _: &str| if engine == TREE { (9e4, 100.0, 100.0) } else { (1e3, 100.0, 900.0) };
+    assert!(verdicts(&outcome(opposite)).iter().all(|(_, verdict)| *verdict == Verdict::Refuted));
+    let alike = verdicts(&outcome(|_, _, _| (1e3, 264.0, 1_065.0)));
+    assert!(alike.iter().filter(|(text, _)| text.contains("is 4")).all(|(_, verdict)| *verdict == Verdict::Mixed));
+}
+
+#[test]
+fn each_engine_is_judged_at_the_level_of_the_study_and_told_at_both() {
+    // At the level of the other, each would look the other way round.
+    let found = of_both(&outcome(|_, engine, level| match (engine, level) {
+        (TREE, "sync") => (1_000.0, 264.0, 1_065.0),
+        (TREE, _) => (8_000.0, 100.0, 100.0),
+        (_, "os") => (4_000.0, 124.0, 145.0),
+        _ => (2_000.0, 100.0, 900.0),
+    }))
+    .unwrap();
+    let a = found.findings.iter().find(|finding| finding.published.starts_with("workload A:")).unwrap();
+    assert_eq!((a.verdict, a.measured_figure.map(|x| (x * 100.0).round())), (Verdict::Holds, Some(400.0)));
+    assert!(a.measured.contains("both at os 0.50") && a.measured.contains("both at sync 2.00"), "{}", a.measured);
+    let throughput = |engine: &str| {
+        let of = |figure: &&Figure| figure.of == "throughput" && figure.engine.as_deref() == Some(engine);
+        found.figures.iter().filter(of).map(|figure| (figure.load.clone(), figure.measured)).collect::<Vec<_>>()
+    };
+    assert_eq!(throughput(TREE)[1], ("A, sync".to_owned(), Some(1_020.0)));
+    assert_eq!(throughput(MERGED)[1], ("A, os".to_owned(), Some(4_080.0)));
+    assert_eq!((throughput("log").len(), throughput(TREE).len()), (7, 7));
+}
+
+#[test]
+fn without_runs_nothing_is_judged_and_errors_are_told() {
+    let nothing = Outcome { records: Vec::new(), failures: Vec::new(), interrupted: 9 };
+    assert!(verdicts(&nothing).iter().all(|(_, verdict)| *verdict == Verdict::Unknown));
+    let mut failing = outcome(as_published);
+    failing.records.iter_mut().filter(|record| record.workload == "e").for_each(|record| record.errors = 5);
+    let found = of_both(&failing).unwrap().findings;
+    let e = found.iter().find(|finding| finding.published.contains("cannot be run")).unwrap();
+    assert_eq!(e.verdict, Verdict::Mixed);
+    assert!(e.measured.contains("15 errors"), "{}", e.measured);
+}
+
+#[test]
+fn the_page_and_the_table_show_published_beside_measured_with_tails_and_waf() {
+    let outcome = outcome(as_published);
+    let found = of_both(&outcome).unwrap();
+    let mut text = Vec::new();
+    super::super::super::print(&found, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let html = crate::report::reproduction(&outcome, &found).unwrap();
+    for page in [&text, &html] {
+        for expected in [
+            "A-load, sync",
+            "update, mean",
+            "264 µs",
+            "PostgreSQL",
+            "WAF by the device",
+            "ArithmeticException",
+            "1.40 µs",
+        ] {
+            assert!(page.contains(expected), "`{expected}` is missing in\n{page}");
+        }
+    }
+}
+
+#[test]
+fn every_workload_is_run_at_both_levels_and_without_either_system_none_is() {
+    let mut registry = Registry::new();
+    registry.add(biombo_engine::memory::kind());
+    assert!(plans(&registry, 1.0).is_empty());
+    for name in [TREE, MERGED, "log"] {
+        registry.add(biombo_engine::EngineKind { name, ..biombo_engine::memory::kind() });
+    }
+    let runs: Vec<_> = plans(&registry, 1.0).iter().flat_map(Plan::runs).collect();
+    assert_eq!(runs.len(), 2 * (1 + 6) * 3 * 3);
+    assert!(runs.iter().all(|run| run.threads == 1 && run.operations == 40_000));
+}
