@@ -1,10 +1,10 @@
 //! `btree-vs-lsm`: a published comparison of B-trees with LSM-trees, in its two parts.
 //!
-//! - [`ycsb`]: the workloads of YCSB over PostgreSQL, whose tables are B-trees, and over RocksDB, which merges sorted tables;
-//! - [`micro`]: a micro-benchmark of two small engines, which counts the bytes that each writes.
+//! - `ycsb`: the workloads of YCSB over PostgreSQL, whose tables are B-trees, and over RocksDB, which merges sorted tables;
+//! - `micro`: a micro-benchmark of two small engines, which counts the bytes that each writes.
 //!
 //! Each part is done with what this build and this machine have, and [`lacks`] says what is left out for want of something. The records
-//! of the parts are told apart by their sizes: only the micro-benchmark has values of [`micro::VALUE_BYTES`].
+//! of the parts are told apart by their sizes: only the micro-benchmark has values of `micro::VALUE_BYTES`.
 
 mod micro;
 mod ycsb;
