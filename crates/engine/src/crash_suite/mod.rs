@@ -1,4 +1,4 @@
-//! The crash suite of the Engine contract, for any engine whose files are behind [`Io`](biombo_base::io::Io): random histories on a
+//! The crash suite of the Engine contract, for any engine whose files are behind [`Io`]: random histories on a
 //! simulated disk, cut at every event, several images each; recoveries cut, refused, and worked on after.
 //!
 //! What is found must be a state of the history, and of these one that keeps what was promised: everything acknowledged at `Sync`; after a
