@@ -52,6 +52,8 @@ struct Write {
     path: String,
     text: String,
     is_sync: bool,
+    /// All that is written is zeros.
+    is_room: bool,
 }
 
 struct Sync {
@@ -130,7 +132,7 @@ impl Seen {
         let mapped = self.mapped.iter().filter(|(line, _)| *line < ack).map(|(_, path)| path.as_str());
         let candidates: BTreeSet<&str> = window.iter().map(|w| w.path.as_str()).chain(mapped).collect();
         let last_write = |path: &str| {
-            let of_path = window.iter().filter(|w| w.path == path && !w.is_sync);
+            let of_path = window.iter().filter(|w| w.path == path && !w.is_sync && !w.is_room);
             of_path.map(|w| w.done).max().unwrap_or(begin)
         };
         let synced: Vec<&&str> = candidates.iter().filter(|path| self.synced(path, last_write(path), ack)).collect();
@@ -204,7 +206,15 @@ fn see(calls: &[Call], dir: &str) -> Seen {
                 } else if below(path) {
                     let by_flag = call.name == "pwritev2" && call.args.contains("SYNC");
                     let is_sync = by_flag || sync_fds.get(&fd).copied().unwrap_or(false);
-                    seen.writes.push(Write { begun, done, path: path.to_owned(), text: call.args.clone(), is_sync });
+                    let is_room = is_zeros(call.arg(1));
+                    seen.writes.push(Write {
+                        begun,
+                        done,
+                        path: path.to_owned(),
+                        text: call.args.clone(),
+                        is_sync,
+                        is_room,
+                    });
                 }
             }
             "fsync" | "fdatasync" if call.result == 0 => {
@@ -237,6 +247,12 @@ fn see(calls: &[Call], dir: &str) -> Seen {
         }
     }
     seen
+}
+
+/// Whether a string of the trace, shown whole, is of zeros alone.
+fn is_zeros(shown: &str) -> bool {
+    let within = shown.strip_prefix('"').and_then(|shown| shown.strip_suffix('"'));
+    within.is_some_and(|bytes| bytes.split("\\0").all(str::is_empty))
 }
 
 fn mark(seen: &mut Seen, call: &Call) {

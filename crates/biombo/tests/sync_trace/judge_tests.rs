@@ -125,6 +125,20 @@ fn a_mapping_is_synced_by_msync_of_its_addresses() {
 }
 
 #[test]
+fn zeros_that_are_filled_in_after_a_sync_are_no_data_and_anything_else_is() {
+    let map = r#"
+        openat(AT_FDCWD</>, "{}/1.seg", O_RDWR) = 5<{}/1.seg>
+        mmap(NULL, 1048576, PROT_READ|PROT_WRITE, MAP_SHARED, 5<{}/1.seg>, 0) = 0x7f0000000000
+    "#;
+    let sync = "fdatasync(5<{}/1.seg>) = 0\n";
+    let filled = |bytes: &str| format!("8 pwrite64(5<{{}}/1.seg>, \"{bytes}\", 4, 65536) = 4\n");
+    assert_eq!(verdict(&[map, BEGIN, sync, &filled(r"\0\0\0\0"), ACK].concat()), Ok(()));
+    for data in [r"\0\0\0\1", r"\0a\0\0", "0000", r"\\0\\0"] {
+        assert!(verdict(&[map, BEGIN, sync, &filled(data), ACK].concat()).is_err(), "{data}");
+    }
+}
+
+#[test]
 fn a_mapped_file_is_synced_by_the_name_that_it_got_later() {
     let open = r#"
         openat(AT_FDCWD</>, "{}/1.new", O_RDWR|O_CREAT, 0644) = 5<{}/1.new>
