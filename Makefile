@@ -49,7 +49,7 @@ crash: setup ## SIGKILL loops of 100 and 200 rounds (`make test`: 20 and 10), an
 	@echo 'Simulated crashes of stores whose units move: BIOMBO_CAMPAIGN_IMAGES (2 million) different images'
 	BIOMBO_CAMPAIGN_IMAGES=$${BIOMBO_CAMPAIGN_IMAGES:-2000000} \
 	  $(CARGO) test --locked --release --package biombo-store --lib crash_tests -- --nocapture
-	@echo 'Simulated crashes of changing graphs: BIOMBO_CAMPAIGN_IMAGES (2 million) different images'
+	@echo 'Simulated crashes of changing graphs, on disk and on persistent memory: BIOMBO_CAMPAIGN_IMAGES (2 million) different images of each'
 	BIOMBO_CAMPAIGN_IMAGES=$${BIOMBO_CAMPAIGN_IMAGES:-2000000} \
 	  $(CARGO) test --locked --release --package biombo-graph --lib durable -- --nocapture
 

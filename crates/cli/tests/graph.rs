@@ -198,9 +198,14 @@ fn load_static(dir: &Path) {
 
 #[test]
 fn a_graph_that_somebody_has_open_is_said_to_be() {
+    is_said_to_be_open("");
+    is_said_to_be_open("--media pmem");
+}
+
+fn is_said_to_be_open(media: &str) {
     use std::io::{BufRead, BufReader, Write};
     let dir = tempdir().expect("a directory");
-    load(dir.path(), EDGES, "--layout pma");
+    load(dir.path(), EDGES, &format!("--layout pma {media}"));
     let mut adding = std::process::Command::new(env!("CARGO_BIN_EXE_biombo"))
         .args(words("graph add DIR/g - --acks", dir.path()))
         .stdin(std::process::Stdio::piped())
@@ -227,19 +232,65 @@ fn a_graph_that_somebody_has_open_is_said_to_be() {
 }
 
 #[test]
+fn a_graph_on_persistent_memory_says_whether_that_is_played() {
+    let dir = tempdir().expect("a directory");
+    let loaded = biombo_with(words("graph load DIR/g - --layout pma --media pmem", dir.path()), EDGES);
+    assert_eq!((loaded.status, loaded.stderr.as_str()), (0, ""));
+    assert!(loaded.text().contains("kept on pmem, "), "{}", loaded.text());
+    let added = biombo_with(words("graph add DIR/g -", dir.path()), b"3 100\n5 3\n");
+    assert_eq!(added.status, 0, "{}", added.stderr);
+    let deleted = biombo_with(words("graph delete DIR/g -", dir.path()), b"5 7\n");
+    assert_eq!(deleted.status, 0, "{}", deleted.stderr);
+    let listed = run("graph export DIR/g -", dir.path()).ok();
+    assert_eq!(listed.text(), "3\t100\n5\t3\n5\t1099511627776\n7\t7\n100\t5\n1099511627776\t100\n");
+    assert!(run("graph verify DIR/g", dir.path()).ok().text().contains("6 stored edges read, no damage"));
+    let stat = run("graph stat DIR/g --json", dir.path()).ok().json();
+    assert_eq!((&stat["media"], &stat["layout"]), (&"pmem".into(), &"pma".into()));
+    let (pmem, is_played) = (stat["pmem"].as_str().expect("what it is"), &stat["pmem_is_played"]);
+    assert_eq!(*is_played, !pmem.contains("MAP_SYNC"), "{pmem}");
+    assert_eq!(*is_played, pmem.contains("played by"), "{pmem}");
+    let told = run("graph stat DIR/g", dir.path()).ok();
+    assert!(told.text().contains(&format!("media         pmem, {pmem}")), "{}", told.text());
+
+    let on_disk = |args: &str| run(&format!("graph stat DIR/{args} --json"), dir.path()).ok().json()["media"].clone();
+    biombo_with(words("graph load DIR/h - --layout pma --media disk", dir.path()), EDGES);
+    biombo_with(words("graph load DIR/i - --layout csr", dir.path()), EDGES);
+    assert_eq!((on_disk("h"), on_disk("i")), ("disk".into(), "disk".into()));
+    for (args, status, said) in [
+        ("graph load DIR/j - --media pmem", 2, "--layout pma"),
+        ("graph load DIR/j - --layout pma --media dram", 2, "disk or pmem"),
+        ("graph load DIR/g - --layout pma", 1, "has a graph already"),
+        ("graph load DIR/h - --layout pma --media pmem", 1, "has a graph already"),
+    ] {
+        let refused = biombo_with(words(args, dir.path()), EDGES);
+        assert_eq!((refused.status, refused.stderr.lines().count()), (status, 1), "{args}: {}", refused.stderr);
+        assert!(refused.stderr.contains(said), "{args}: {}", refused.stderr);
+    }
+    assert!(!dir.path().join("j").exists(), "a refused load left something");
+    // A root cut off is told, and no panic or signal.
+    fs::write(dir.path().join("g/graph.pmem"), b"BIOMBOPM").expect("written");
+    let damaged = run("graph verify DIR/g", dir.path());
+    assert_eq!((damaged.status, damaged.stderr.lines().count()), (1, 1), "{}", damaged.stderr);
+    assert!(damaged.stderr.contains("graph.pmem is damaged at offset 8"), "{}", damaged.stderr);
+    fs::write(dir.path().join("g/graph.pmem"), b"").expect("written");
+    let damaged = run("graph verify DIR/g", dir.path());
+    assert!(damaged.stderr.contains("graph.pmem is damaged at offset 0: the file is empty"), "{}", damaged.stderr);
+}
+
+#[test]
 fn a_bench_of_graphs_runs_layouts_in_turns_and_measures_ingest() {
     let dir = tempdir().expect("a directory");
     let bench = "bench graph --graph kron:9:8 --kernel bfs,pagerank --threads 1,2 --trials 2 --churn 0.1 --dir DIR --json DIR/lines";
-    let told = run(&format!("{bench} --ingest --media dram,disk"), dir.path()).ok();
-    for word in
-        ["512 vertices", "ingest   pma    dram", "ingest   pma    disk", "churn    pma", "load     csr", "pagerank"]
-    {
+    let told = run(&format!("{bench} --ingest --media dram,disk,pmem"), dir.path()).ok();
+    let ingest = ["dram", "disk", "pmem"].map(|media| format!("ingest   pma    {media}"));
+    let others = ["512 vertices", "churn    pma", "load     csr", "pagerank"].map(str::to_owned);
+    for word in ingest.iter().chain(&others) {
         assert!(told.text().contains(word), "{word}: {}", told.text());
     }
     let lines = fs::read_to_string(dir.path().join("lines")).expect("the lines");
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let of = |step: &str| lines.iter().filter(|line| line["step"] == step).collect::<Vec<_>>();
-    assert_eq!((of("ingest").len(), of("load").len(), of("churn").len(), of("kernel").len()), (4, 4, 2, 16));
+    assert_eq!((of("ingest").len(), of("load").len(), of("churn").len(), of("kernel").len()), (6, 4, 2, 16));
     assert!(of("kernel").iter().all(|line| line["verified"] == true && line["layout"].is_string()));
     let answers: Vec<_> =
         of("kernel").iter().filter(|line| line["kernel"] == "bfs").map(|line| &line["answer"]).collect();

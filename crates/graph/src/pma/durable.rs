@@ -1,20 +1,17 @@
-//! A changing graph on `disk`: batches go through a journal, and the graph is saved as a whole from time to time.
+//! A changing graph that survives: batches are recorded before they are taken in, and the graph is saved as a whole from time to time.
 //!
-//! The directory has `LOCK`, held while the graph is open; `graph.pma`, the graph at some point in its history with the number of the
-//! first record that is not in it (`applied`); and `journal/`, a record for each batch.
+//! The directory has `LOCK`, held while the graph is open; an *image*, the graph at some point in its history with the number of the
+//! first record that is not in it (`applied`); and a record for each batch since. On `disk` these are a file and a journal, on
+//! `pmem` regions of persistent memory: [`kept`](super::kept).
 //!
 //! Invariants:
-//! 1. A batch is taken in after its record was written, as durably as was asked, and batches in the order of their records: replaying
+//! 1. A batch is taken in after its record was kept, as durably as was asked, and batches in the order of their records: replaying
 //!    gives the same graph.
-//! 2. `graph.pma` is replaced by one rename, once everything before its `applied` is durable in the journal; the journal is trimmed only
-//!    after that rename is durable.
+//! 2. The image is replaced once everything before its `applied` is durable, at once; records go only after that is durable.
 //! 3. Once a record may be there or not (a failed write or sync), no later batch is taken in.
 //!
-//! Crash argument: at any time the directory has one `graph.pma`, and a journal whose durable records reach from its `applied`, or from
-//! before, without a gap to the last batch that was acknowledged as `Sync`. Opening reads the one and replays the other, each batch whole
-//! or not at all (the journal's frames). A crash between the rename and the trimming leaves records that are in the graph already; they
-//! are passed over by their numbers. The journal never forgets which number comes next, since the segment that is written is never
-//! dropped.
+//! Crash argument: at any time there is one image, and durable records reach from its `applied`, or from before, without a gap to the last batch
+//! that was acknowledged as `Sync`. Opening reads the one and replays the others, each batch whole or not at all.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,24 +19,24 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use biombo_base::io::Io;
 use biombo_base::{Error, ErrorKind, Result};
-use biombo_journal::{BATCH_BYTES_MAX, Durability, Journal, JournalOptions, Lsn};
+use biombo_journal::{BATCH_BYTES_MAX, Durability, JournalOptions};
 
+use super::kept::{Disk, Kept, Media, Pmem, Visit};
 use super::names::Names;
 use super::{Pma, Snapshot, Update, record};
-use crate::csr::file::{self, Contents, Kind};
+use crate::csr::file::{self, Contents};
 use crate::csr::{Csr, Shape};
 use crate::ids::Ids;
+use crate::media::Backing;
+use crate::media::persistent::{Mapped, Medium};
 use crate::owner::Owner;
 use crate::team::Team;
 use crate::view::View;
 
-/// The journal's directory.
-const JOURNAL: &str = "journal";
-
 /// How a graph is kept.
 #[derive(Debug, Clone)]
 pub struct DurableOptions {
-    /// The journal's.
+    /// The journal's on `disk`. On `pmem` segments of the log have its `segment_bytes`, and the rest means nothing.
     pub journal: JournalOptions,
     /// The graph is saved anew when so many bytes of batches have come since.
     pub checkpoint_bytes: u64,
@@ -72,10 +69,8 @@ impl Default for DurableOptions {
 /// ```
 pub struct Durable {
     graph: Pma,
-    journal: Journal,
+    kept: Kept,
     turn: Turn,
-    io: Arc<dyn Io>,
-    dir: PathBuf,
     checkpoint_bytes: u64,
     /// The record of the batch after which `graph` has the sequence 0.
     first: u64,
@@ -84,7 +79,7 @@ pub struct Durable {
     /// When they are so many, it is saved again.
     save_at: AtomicU64,
     saving: Mutex<()>,
-    _owner: Owner,
+    _owner: Option<Owner>,
 }
 
 /// Lets threads through in the order of their numbers.
@@ -123,12 +118,12 @@ impl Turn {
 }
 
 impl Durable {
-    /// Whether `dir` has such a graph.
+    /// Whether `dir` has such a graph, on whatever medium.
     ///
     /// # Errors
     /// `Io`.
     pub fn exists(io: &dyn Io, dir: &Path) -> Result<bool> {
-        file::exists_as(&Kind::CHANGING, io, dir)
+        Ok(Disk::exists(io, dir)? || is_on_pmem(io, dir)?)
     }
 
     /// Make a graph without vertices in `dir`. It is durable when this returns.
@@ -146,37 +141,105 @@ impl Durable {
     /// # Errors
     /// As [`create`](Self::create); `Invalid` also when there are not as many ids as vertices.
     pub fn create_from<V: View>(io: &Arc<dyn Io>, dir: &Path, view: &V, ids: &Ids, keeps_loops: bool) -> Result<()> {
+        let _owner = Self::claim(io, dir, view, ids)?;
+        Disk::create(io, dir, view, ids, keeps_loops)
+    }
+
+    /// The same on persistent memory: in files that are mapped, on a DAX file system with MAP_SYNC. On any other one it is played; what is
+    /// returned, and [`media`](Self::media) later, says so. `io` is the real file system.
+    ///
+    /// ```
+    /// use biombo_base::io::RealIo;
+    /// use biombo_graph::csr::{Csr, Shape};
+    /// use biombo_graph::ids::Ids;
+    /// use biombo_graph::pma::{Durability, Durable, DurableOptions, Update};
+    /// use biombo_graph::team::Team;
+    /// # let dir = tempfile::tempdir().map_err(|e| biombo_base::Error::io("make a directory", e))?;
+    /// # let dir = dir.path().join("graph");
+    /// let mut team = Team::new(1)?;
+    /// let triangle = Csr::build(3, &[[0, 1], [1, 2], [2, 0]], Shape::UNDIRECTED, &mut team)?;
+    /// let backing = Durable::create_on_pmem(&RealIo::shared(), &dir, &triangle, &Ids::dense(3), true)?;
+    /// println!("{backing}");
+    /// let graph = Durable::open(RealIo::shared(), &dir, DurableOptions::default(), &mut team)?;
+    /// graph.apply(&[Update::InsertEdge(0, 3)], Durability::Sync)?;
+    /// assert_eq!(graph.neighbors(3), Some(vec![0]));
+    /// # Ok::<(), biombo_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`create_from`](Self::create_from).
+    pub fn create_on_pmem<V: View>(
+        io: &Arc<dyn Io>,
+        dir: &Path,
+        view: &V,
+        ids: &Ids,
+        keeps_loops: bool,
+    ) -> Result<Backing> {
+        let _owner = Self::claim(io, dir, view, ids)?;
+        let medium = Arc::new(Mapped::new(io.clone(), dir.to_owned()));
+        Pmem::create(medium, dir, io.random_u64(), view, ids, keeps_loops)
+    }
+
+    /// The directory for a graph to be made, which has none.
+    fn claim<V: View>(io: &Arc<dyn Io>, dir: &Path, view: &V, ids: &Ids) -> Result<Owner> {
         if ids.len() != view.vertices() {
             return Err(Error::invalid(format!("there are {} ids of {} vertices", ids.len(), view.vertices())));
         }
-        let _owner = Owner::make(&**io, dir)?;
+        let owner = Owner::make(&**io, dir)?;
         if Self::exists(&**io, dir)? || file::exists(&**io, dir)? {
             let dir = dir.display();
             return Err(Error::invalid(format!("{dir} has a graph already: name another directory or remove it")));
         }
-        let mut table = ids.table().iter().copied();
-        let table: Option<&mut dyn Iterator<Item = u64>> = if ids.are_dense() { None } else { Some(&mut table) };
-        // The journal first: a graph without one is damaged.
-        let journal = Journal::open(io.clone(), &dir.join(JOURNAL), JournalOptions::default(), &mut |_, _| Ok(()))?;
-        file::save_as(&Kind::CHANGING, &**io, dir, view, table, keeps_loops, journal.next_lsn().0)
+        Ok(owner)
     }
 
-    /// Open the graph in `dir`: read it, and replay what came since it was saved. O(vertices + edges + journal).
+    /// Open the graph in `dir`, on the medium that it was made on: read it, and replay what came since it was saved.
+    /// O(vertices + edges + records).
     ///
     /// # Errors
     /// `NotFound`, `Busy` when somebody else has it open, `Corruption` with the file and what is wrong, `Unsupported` when a newer version
     /// wrote it, `Io`.
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: DurableOptions, team: &mut Team) -> Result<Self> {
         if !Self::exists(&*io, dir)? {
-            let message =
-                format!("there is no graph of the layout pma in {}: `biombo graph load` makes one", dir.display());
+            let dir = dir.display();
+            let message = format!("there is no graph of the layout pma in {dir}: `biombo graph load` makes one");
             return Err(Error::new(ErrorKind::NotFound, message));
         }
-        let owner = Owner::make(&*io, dir)?;
-        // Who made the graph may have died before its name was durable.
-        io.sync_dir(dir).map_err(|e| Error::io(format_args!("open {}", dir.display()), e))?;
-        let path = dir.join("graph.pma");
-        let Contents { graph, ids, keeps_loops, applied } = file::read(&Kind::CHANGING, &*io, dir)?;
+        let owner = Some(Owner::make(&*io, dir)?);
+        if is_on_pmem(&*io, dir)? {
+            let medium = Arc::new(Mapped::new(io, dir.to_owned()));
+            return Self::open_on(medium, dir, &options, owner, team);
+        }
+        let read = Disk::read(&*io, dir)?;
+        let journal = options.journal.clone();
+        let open = |visit: &mut Visit<'_>| Ok(Kept::Disk(Box::new(Disk::open(io, dir, journal, visit)?)));
+        Self::replay(read, &Disk::journal(dir), &options, owner, team, open)
+    }
+
+    /// Open the graph on a medium that nobody else has.
+    fn open_on(
+        medium: Arc<dyn Medium>,
+        dir: &Path,
+        options: &DurableOptions,
+        owner: Option<Owner>,
+        team: &mut Team,
+    ) -> Result<Self> {
+        let (found, contents, path) = Pmem::read(medium, dir)?;
+        let segment_bytes = options.journal.segment_bytes;
+        let open = |visit: &mut Visit<'_>| Ok(Kept::Pmem(Box::new(Pmem::open(found, segment_bytes, visit)?)));
+        Self::replay((contents, path), dir, options, owner, team, open)
+    }
+
+    /// The graph of an image and of the records that `open` goes through. `records` is where those are.
+    fn replay(
+        (image, path): (Contents, PathBuf),
+        records: &Path,
+        options: &DurableOptions,
+        owner: Option<Owner>,
+        team: &mut Team,
+        open: impl FnOnce(&mut Visit<'_>) -> Result<Kept>,
+    ) -> Result<Self> {
+        let Contents { graph, ids, keeps_loops, applied } = image;
         let mut changing = Pma::from_view(&graph, &Ids::dense(graph.vertices()), keeps_loops, team)?;
         drop(graph);
         if let Some(ids) = ids {
@@ -185,24 +248,20 @@ impl Durable {
             changing.rename(names);
         }
         let (mut next, mut logged) = (applied, 0);
-        let journal_dir = dir.join(JOURNAL);
-        if !io.exists(&journal_dir).map_err(|e| Error::io(format_args!("open {}", journal_dir.display()), e))? {
-            return Err(Error::corruption(&journal_dir, 0, "the graph's journal is missing"));
-        }
         let gap = |found: u64, wanted: u64| {
             let what = format!("the journal goes on at record {found}, and the graph lacks those from {wanted} on");
-            Error::corruption(&journal_dir, 0, what)
+            Error::corruption(records, 0, what)
         };
-        let journal = Journal::open(io.clone(), &journal_dir, options.journal, &mut |lsn, bytes| {
-            if lsn.0 < applied {
+        let kept = open(&mut |number, bytes| {
+            if number < applied {
                 return Ok(());
             }
-            if lsn.0 != next {
-                return Err(gap(lsn.0, next));
+            if number != next {
+                return Err(gap(number, next));
             }
             let updates = record::decode(bytes);
             let updates = updates.ok_or_else(|| {
-                Error::corruption(&journal_dir, 0, format!("record {} of the journal is no batch of a graph", lsn.0))
+                Error::corruption(records, 0, format!("record {number} of the journal is no batch of a graph"))
             })?;
             (next, logged) = (next + 1, logged + bytes.len() as u64);
             match changing.apply(&updates) {
@@ -211,16 +270,14 @@ impl Durable {
                 other => other.map(drop),
             }
         })?;
-        if journal.next_lsn().0 != next {
-            return Err(gap(journal.next_lsn().0, next));
+        if kept.next() != next {
+            return Err(gap(kept.next(), next));
         }
         let turn = Turn { state: Mutex::new(Turns { next, failed: None }), moved: Condvar::new() };
         Ok(Self {
             graph: changing,
-            journal,
+            kept,
             turn,
-            io,
-            dir: dir.to_owned(),
             checkpoint_bytes: options.checkpoint_bytes,
             first: applied,
             logged: AtomicU64::new(logged),
@@ -243,24 +300,25 @@ impl Durable {
         }
         self.graph.check_room(updates)?;
         let prepared = self.graph.prepare(updates);
-        let lsn = self.journal.append(&bytes, durability).inspect_err(|error| {
+        let bytes_kept = bytes.len() as u64;
+        let number = self.kept.append(bytes, durability).inspect_err(|error| {
             if error.kind() != ErrorKind::Full {
                 self.turn.fail(error);
             }
         })?;
-        let (_, due) = self.turn.take(lsn.0, || self.graph.admit(updates, prepared))??;
+        let (_, due) = self.turn.take(number, || self.graph.admit(updates, prepared))??;
         self.graph.merge(&due)?;
-        let logged = self.logged.fetch_add(bytes.len() as u64, Relaxed) + bytes.len() as u64;
+        let logged = self.logged.fetch_add(bytes_kept, Relaxed) + bytes_kept;
         // Somebody else is at it? Then there is nothing to do.
         if logged >= self.save_at.load(Relaxed)
             && let Ok(_saving) = self.saving.try_lock()
         {
-            // A failure is not the batch's, which the journal has: who asks for a checkpoint hears of it. Try again later.
+            // A failure is not the batch's, which is kept: who asks for a checkpoint hears of it. Try again later.
             let saved = self.save();
             let wait = if saved.is_ok() { 0 } else { logged };
             self.save_at.store(wait + self.checkpoint_bytes, Relaxed);
         }
-        Ok(lsn.0)
+        Ok(number)
     }
 
     /// Make everything that was taken in durable.
@@ -268,13 +326,13 @@ impl Durable {
     /// # Errors
     /// `Poisoned`, `Full`, `Io`.
     pub fn sync(&self) -> Result<()> {
-        self.journal.sync().inspect_err(|error| self.turn.fail(error))
+        self.kept.sync().inspect_err(|error| self.turn.fail(error))
     }
 
-    /// Save the graph, so that opening it has nothing to replay, and forget the journal up to here. Others go on applying.
+    /// Save the graph, so that opening it has nothing to replay, and forget the records up to here. Others go on applying.
     ///
     /// # Errors
-    /// `Full`, `Io`: what was saved before, and the journal since, are still there.
+    /// `Full`, `Io`: what was saved before, and the records since, are still there.
     pub fn checkpoint(&self) -> Result<()> {
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         self.save()
@@ -285,13 +343,9 @@ impl Durable {
         let logged = self.logged.load(Relaxed);
         let snapshot = self.graph.snapshot(&mut Team::new(1)?)?;
         let applied = self.first + snapshot.sequence();
-        // Invariant 2: what the file says is applied must not be lost with the journal's end.
+        // Invariant 2: what the image says is applied must not be lost with the last records.
         self.sync()?;
-        let mut table = snapshot.names.table();
-        let table = table.as_mut().map(|table| table as &mut dyn Iterator<Item = u64>);
-        let keeps_loops = self.graph.shape().keeps_loops;
-        file::save_as(&Kind::CHANGING, &*self.io, &self.dir, &snapshot, table, keeps_loops, applied)?;
-        self.journal.trim(Lsn(applied))?;
+        self.kept.save(&snapshot, self.graph.shape().keeps_loops, applied)?;
         self.logged.fetch_sub(logged, Relaxed);
         Ok(())
     }
@@ -324,6 +378,11 @@ impl Durable {
         self.graph.shape()
     }
 
+    /// What it is kept on.
+    pub fn media(&self) -> Media {
+        self.kept.media()
+    }
+
     /// How much memory the graph takes, in bytes; see [`Pma::memory_bytes`].
     pub fn memory_bytes(&self) -> usize {
         self.graph.memory_bytes()
@@ -335,6 +394,15 @@ impl Durable {
     }
 }
 
+fn is_on_pmem(io: &dyn Io, dir: &Path) -> Result<bool> {
+    let path = dir.join(Pmem::NAME);
+    io.exists(&path).map_err(|e| Error::io(format_args!("look for {}", path.display()), e))
+}
+
 #[cfg(test)]
 #[path = "durable_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "durable_pmem_tests.rs"]
+mod pmem_tests;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use biombo_base::io::sim::{Campaign, Crash, CrashPoints, Fault, FaultKind, Random, SimIo};
-use biombo_journal::{Mode, Modes};
+use biombo_journal::{Journal, Mode, Modes};
 use proptest::prelude::*;
 
 use super::*;
@@ -13,7 +13,7 @@ use crate::pma::tests::update;
 
 const DIR: &str = "graphs/one";
 
-fn team() -> Team {
+pub(super) fn team() -> Team {
     Team::new(1).unwrap()
 }
 
@@ -39,11 +39,11 @@ fn open(io: &SimIo, checkpoint_bytes: u64) -> Result<Durable> {
 }
 
 /// How many batches it has: what the models are counted by.
-fn batches(graph: &Durable) -> usize {
+pub(super) fn batches(graph: &Durable) -> usize {
     (graph.first + graph.snapshot(&mut team()).unwrap().sequence() - 1) as usize
 }
 
-fn check(graph: &Durable, model: &Model) -> Result<(), String> {
+pub(super) fn check(graph: &Durable, model: &Model) -> Result<(), String> {
     model.check(&graph.snapshot(&mut team()).unwrap())
 }
 
@@ -65,7 +65,7 @@ impl History {
     }
 }
 
-fn random_batch(random: &mut Random) -> Vec<Update> {
+pub(super) fn random_batch(random: &mut Random) -> Vec<Update> {
     let length = [0, 1, 1, 5, 60, 400][random.below(6) as usize];
     let ids = [6, 60][random.below(2) as usize];
     let id = |random: &mut Random| random.below(ids) << (random.below(8) / 7 * 40);
@@ -342,7 +342,7 @@ fn a_journal_that_lacks_batches_is_damage_and_not_a_shorter_history() {
     graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap();
     graph.checkpoint().unwrap();
     drop(graph);
-    let journal = Path::new(DIR).join(JOURNAL);
+    let journal = Disk::journal(Path::new(DIR));
     for makes_another in [false, true] {
         io.remove_dir_all(&journal).unwrap();
         if makes_another {

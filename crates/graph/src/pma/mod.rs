@@ -49,6 +49,7 @@
 mod changes;
 mod durable;
 mod image;
+mod kept;
 mod names;
 mod record;
 mod side;
@@ -68,6 +69,7 @@ use crate::team::Team;
 use crate::view::View;
 pub use biombo_journal::Durability;
 pub use durable::{Durable, DurableOptions};
+pub use kept::Media;
 use names::{Names, NamesView};
 use side::{Grouped, Scratch, Side, Stored};
 pub use snapshot::Snapshot;

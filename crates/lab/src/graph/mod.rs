@@ -58,6 +58,8 @@ pub enum Media {
     Dram,
     /// Each batch is durable in the journal when it is acknowledged.
     Disk,
+    /// Each batch is durable in persistent memory, or what plays it, when it is acknowledged.
+    Pmem,
 }
 
 impl Media {
@@ -66,6 +68,7 @@ impl Media {
         match self {
             Self::Dram => "dram",
             Self::Disk => "disk",
+            Self::Pmem => "pmem",
         }
     }
 }

@@ -82,7 +82,10 @@ pub(super) fn ingest(
     let io: Arc<dyn Io> = RealIo::shared();
     let dir = plan.dir.join(format!("biombo-bench-graph-{}", std::process::id()));
     let measured = (|| {
-        Durable::create_from(&io, &dir, &base, ids, shape.keeps_loops)?;
+        match media {
+            Media::Pmem => Durable::create_on_pmem(&io, &dir, &base, ids, shape.keeps_loops).map(drop)?,
+            _ => Durable::create_from(&io, &dir, &base, ids, shape.keeps_loops)?,
+        }
         drop(base);
         let graph = Durable::open(io.clone(), &dir, DurableOptions::default(), team)?;
         let begun = Instant::now();

@@ -6,7 +6,7 @@ fn plan(graph: &str, dir: PathBuf) -> Plan {
     Plan {
         graph: graph.to_owned(),
         layouts: vec![Layout::Csr, Layout::Pma],
-        media: vec![Media::Dram, Media::Disk],
+        media: vec![Media::Dram, Media::Disk, Media::Pmem],
         kernels: Kernel::ALL.to_vec(),
         threads: vec![1, 2],
         trials: 2,
@@ -29,8 +29,8 @@ fn records(plan: &Plan) -> Result<Vec<Record>> {
 fn every_step_is_measured_and_all_answers_are_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let records = records(&plan("kron:10:8", dir.path().to_owned())).unwrap();
-    // For each number of threads: two media, two loads, a churn, five kernels twice over two layouts.
-    assert_eq!(records.len(), 2 * (2 + 2 + 1 + 5 * 2 * 2));
+    // For each number of threads: three media, two loads, a churn, five kernels twice over two layouts.
+    assert_eq!(records.len(), 2 * (3 + 2 + 1 + 5 * 2 * 2));
     for kernel in Kernel::ALL {
         let of: Vec<&Record> = records.iter().filter(|record| record.kernel == Some(kernel.name())).collect();
         assert_eq!(of.iter().map(|record| &record.answer).collect::<BTreeSet<_>>().len(), 1, "{}", kernel.name());
@@ -39,7 +39,8 @@ fn every_step_is_measured_and_all_answers_are_the_same() {
         assert!(of.iter().all(|record| record.verified == Some(true) && record.seconds > 0.0));
     }
     let ingest: Vec<&Record> = records.iter().filter(|record| record.step == Step::Ingest).collect();
-    assert_eq!(ingest.iter().map(|record| record.media).collect::<Vec<_>>(), ["dram", "disk", "dram", "disk"]);
+    let media = ["dram", "disk", "pmem"].repeat(2);
+    assert_eq!(ingest.iter().map(|record| record.media).collect::<Vec<_>>(), media);
     assert!(ingest.iter().all(|record| record.edges_per_s > Some(0.0) && record.bytes_per_edge > Some(4.0)));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "graphs on disk are removed");
 }

@@ -124,7 +124,11 @@ impl Campaign {
 
     /// Count a crash state: the label of the event that was cut and the image that is left. True when the image is new.
     pub fn count(&self, label: &str, image: &SimIo) -> bool {
-        let hash = image.image_hash();
+        self.count_image(label, image.image_hash())
+    }
+
+    /// The same of an image that is no simulated disk's, by its hash.
+    pub fn count_image(&self, label: &str, hash: u64) -> bool {
         let mut reached = self.lock();
         reached.states += 1;
         reached.count(label);

@@ -16,12 +16,12 @@ use crate::size::show_count;
 #[command(after_help = "\
 Every kernel runs over all layouts in turns, trial by trial; each answer is verified. The source of bfs and bc is the vertex with the
 most out-edges, pagerank does 20 iterations. Edges of synthetic graphs come in a shuffled order, those of a file in its own.
---ingest: pma is made of a tenth of the edges, the others come in batches of 65,536 from all threads; on disk each batch is durable in the
-journal when it is acknowledged. Edges a second are those of the file: an undirected one counts once and is stored twice.
+--ingest: pma is made of a tenth of the edges, the others come in batches of 65,536 from all threads; on disk and on persistent memory each
+batch is durable when it is acknowledged. Edges a second are those of the file: an undirected one counts once and is stored twice.
 
 Examples:
   biombo bench graph --graph kron:20:16 --threads 1,2 --trials 9 --churn 0.1
-  biombo bench graph --graph kron:20:16 --layout pma --kernel bfs --ingest --media dram,disk --threads 2 --json graph.jsonl
+  biombo bench graph --graph kron:20:16 --layout pma --kernel bfs --ingest --media dram,disk,pmem --threads 2 --json graph.jsonl
   biombo bench graph --graph wiki-Vote.txt.gz --kernel pagerank")]
 pub(crate) struct GraphArgs {
     /// kron:SCALE:DEGREE, uniform:SCALE:DEGREE (the GAP benchmark's), or a file of edges
@@ -72,6 +72,7 @@ enum LayoutArg {
 enum MediaArg {
     Dram,
     Disk,
+    Pmem,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -115,6 +116,7 @@ pub(super) fn run(args: &GraphArgs) -> Done {
     let media = |media: &MediaArg| match media {
         MediaArg::Dram => Media::Dram,
         MediaArg::Disk => Media::Disk,
+        MediaArg::Pmem => Media::Pmem,
     };
     let kernels: Vec<Kernel> = args.kernels.iter().map(|kernel| (*kernel).into()).collect();
     let plan = Plan {

@@ -6,14 +6,14 @@ use std::time::Instant;
 use biombo::graph::csr::{Csr, Shape, file};
 use biombo::graph::edges::EdgeList;
 use biombo::graph::owner::Owner;
-use biombo::graph::pma::Durable;
+use biombo::graph::pma::{Durable, Media};
 use biombo::graph::team::Team;
 use biombo::graph::view::View;
 use biombo_base::io::{Io, RealIo};
 use clap::Args;
 use serde::Serialize;
 
-use super::opened::Layout;
+use super::opened::{Kept, Layout, MediaArg};
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
 use crate::out::Out;
@@ -29,7 +29,8 @@ The graph is durable when the command returns; before, nothing of it is there.
 Examples:
   biombo graph load votes wiki-Vote.txt.gz
   zcat edges.gz | biombo graph load web - --undirected
-  biombo graph load web links.el --layout pma      can be changed: graph add, graph delete")]
+  biombo graph load web links.el --layout pma      can be changed: graph add, graph delete
+  biombo graph load /mnt/pmem/web links.el --layout pma --media pmem      on persistent memory; graph stat says whether it is played")]
 pub(crate) struct LoadArgs {
     /// The graph's directory; it must not have a graph yet
     dir: PathBuf,
@@ -45,6 +46,9 @@ pub(crate) struct LoadArgs {
     /// How it is stored
     #[arg(long, value_enum, default_value_t = Layout::Csr)]
     layout: Layout,
+    /// What it is kept on
+    #[arg(long, value_enum, default_value_t = MediaArg::Disk)]
+    media: MediaArg,
     /// Threads that build it
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
@@ -58,6 +62,8 @@ struct Loaded {
     edges: u64,
     directed: bool,
     layout: &'static str,
+    #[serde(flatten)]
+    kept: Kept,
     lines: u64,
     seconds: f64,
 }
@@ -66,12 +72,26 @@ struct Loaded {
 pub(crate) fn load(args: &LoadArgs) -> Done {
     let begun = Instant::now();
     let io = RealIo::shared();
+    match (args.media, args.layout) {
+        (MediaArg::Dram, _) => {
+            let message =
+                "--media dram ends with the command, and nothing would be left: use disk or pmem, or `bench graph`";
+            return Err(Failure::usage(message));
+        }
+        (MediaArg::Pmem, Layout::Csr) => {
+            let message =
+                "--media pmem keeps graphs that change: it needs --layout pma (csr is a file that is read into memory)";
+            return Err(Failure::usage(message));
+        }
+        (MediaArg::Disk, _) | (MediaArg::Pmem, Layout::Pma) => {}
+    }
     refuse_another(&*io, &args.dir)?;
     let mut team = Team::new(args.threads).map_err(|e| Failure::usage(e.to_string()))?;
     let list = EdgeList::read(&args.files)?;
     let is_directed = args.directed || (!args.undirected && list.is_directed.unwrap_or(true));
     let shape = if is_directed { Shape::DIRECTED } else { Shape::UNDIRECTED };
     let graph = Csr::build(list.ids.len(), &list.edges, shape, &mut team)?;
+    let mut media = Media::Disk;
     match args.layout {
         Layout::Csr => {
             let _owner = Owner::make(&*io, &args.dir)?;
@@ -79,13 +99,22 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
             refuse_another(&*io, &args.dir)?;
             file::save(&*io, &args.dir, &graph, &list.ids)?;
         }
-        Layout::Pma => Durable::create_from(&io, &args.dir, &graph, &list.ids, shape.keeps_loops)?,
+        Layout::Pma => {
+            let (ids, keeps_loops) = (&list.ids, shape.keeps_loops);
+            match args.media {
+                MediaArg::Pmem => {
+                    media = Media::Pmem(Durable::create_on_pmem(&io, &args.dir, &graph, ids, keeps_loops)?);
+                }
+                _ => Durable::create_from(&io, &args.dir, &graph, ids, keeps_loops)?,
+            }
+        }
     }
     let loaded = Loaded {
         vertices: graph.vertices() as u64,
         edges: graph.edges(),
         directed: is_directed,
         layout: args.layout.name(),
+        kept: Kept::on(media),
         lines: list.edges.len() as u64,
         seconds: begun.elapsed().as_secs_f64(),
     };
@@ -99,6 +128,9 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
         out.line(format_args!(
             "loaded {lines} edges in {seconds:.2} s: {vertices} vertices, {edges} stored edges, {kind}"
         ))?;
+        if media != Media::Disk {
+            out.line(format_args!("kept on {media}"))?;
+        }
     }
     out.finish()
 }

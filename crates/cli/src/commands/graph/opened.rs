@@ -5,11 +5,12 @@ use std::path::Path;
 
 use biombo::graph::csr::{Csr, Shape, file};
 use biombo::graph::ids::Ids;
-use biombo::graph::pma::{Durable, DurableOptions, Pma, Snapshot};
+use biombo::graph::pma::{Durable, DurableOptions, Media, Pma, Snapshot};
 use biombo::graph::team::Team;
 use biombo::graph::view::View;
 use biombo_base::io::RealIo;
 use clap::ValueEnum;
+use serde::Serialize;
 
 use crate::failure::{Done, Failure};
 
@@ -31,11 +32,45 @@ impl Layout {
     }
 }
 
+/// What a graph is kept on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum MediaArg {
+    /// Memory that ends with the command: for `bench graph` only
+    Dram,
+    /// An ordinary file system
+    Disk,
+    /// Persistent memory: a DAX file system; on any other one it is played
+    Pmem,
+}
+
+/// What a graph is kept on, as JSON says it.
+#[derive(Debug, Serialize)]
+pub(super) struct Kept {
+    media: &'static str,
+    /// The persistent memory, or what plays it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pmem: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pmem_is_played: Option<bool>,
+}
+
+impl Kept {
+    pub(super) fn on(media: Media) -> Self {
+        let (pmem, pmem_is_played) = match media {
+            Media::Disk => (None, None),
+            Media::Pmem(backing) => (Some(backing.to_string()), Some(backing.is_played())),
+        };
+        Self { media: media.name(), pmem, pmem_is_played }
+    }
+}
+
 /// A graph to be asked.
 pub(super) struct Graph {
     pub(super) lists: Lists,
     /// In bytes.
     pub(super) memory_bytes: u64,
+    /// What it is kept on.
+    pub(super) media: Media,
 }
 
 /// Where its lists are.
@@ -73,20 +108,21 @@ impl Graph {
         if Durable::exists(&io, dir)? {
             let graph = open_changing(dir, team)?;
             let snapshot = graph.snapshot(team)?;
-            return Ok(Self { memory_bytes: graph.memory_bytes() as u64, lists: Lists::Pma(snapshot) });
+            let memory_bytes = graph.memory_bytes() as u64;
+            return Ok(Self { memory_bytes, media: graph.media(), lists: Lists::Pma(snapshot) });
         }
         let (csr, ids) = file::open(&io, dir)?;
-        Ok(Self { memory_bytes: csr.memory_bytes() as u64, lists: Lists::Csr(csr, ids) })
+        Ok(Self { memory_bytes: csr.memory_bytes() as u64, media: Media::Disk, lists: Lists::Csr(csr, ids) })
     }
 
     /// The same graph in another layout.
     pub(super) fn into_layout(self, layout: Layout, team: &mut Team) -> Done<Self> {
-        let is_so = self.layout() == layout;
+        let (is_so, media) = (self.layout() == layout, self.media);
         Ok(match self.lists {
             lists if is_so => Self { lists, ..self },
             Lists::Csr(csr, ids) => {
                 let graph = Pma::from_view(&csr, &ids, true, team)?;
-                Self { memory_bytes: graph.memory_bytes() as u64, lists: Lists::Pma(graph.snapshot(team)?) }
+                Self { memory_bytes: graph.memory_bytes() as u64, media, lists: Lists::Pma(graph.snapshot(team)?) }
             }
             Lists::Pma(snapshot) => {
                 // By the order of ids, as a static graph is numbered.
@@ -101,7 +137,7 @@ impl Graph {
                 let named = order.iter().map(|number| snapshot.id(*number)).collect::<Option<Vec<u64>>>();
                 let ids = Ids::ascending(named.unwrap_or_default());
                 let ids = ids.expect("invariant: each vertex has an id of its own, and they were sorted");
-                Self { memory_bytes: csr.memory_bytes() as u64, lists: Lists::Csr(csr, ids) }
+                Self { memory_bytes: csr.memory_bytes() as u64, media, lists: Lists::Csr(csr, ids) }
             }
         })
     }

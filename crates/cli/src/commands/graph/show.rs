@@ -8,7 +8,7 @@ use biombo::graph::team::Team;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::opened::{Graph, Lists};
+use super::opened::{Graph, Kept, Lists};
 use crate::args::{DirArg, JsonArg};
 use crate::failure::{Done, Failure};
 use crate::out::Out;
@@ -102,6 +102,8 @@ struct Figures {
     edges: u64,
     directed: bool,
     layout: &'static str,
+    #[serde(flatten)]
+    kept: Kept,
     isolated: u64,
     loops: u64,
     degree_max: u64,
@@ -165,6 +167,7 @@ pub(crate) fn stat(args: &StatArgs) -> Done {
         edges: graph.edges(),
         directed: graph.is_directed(),
         layout: graph.layout().name(),
+        kept: Kept::on(graph.media),
         isolated: vertices.clone().filter(alone).count() as u64,
         loops: vertices.filter(has_loop).count() as u64,
         degree_max: degrees.max().unwrap_or(0),
@@ -179,6 +182,7 @@ pub(crate) fn stat(args: &StatArgs) -> Done {
     }
     let kind = if figures.directed { "directed" } else { "undirected" };
     out.line(format_args!("layout        {}, {kind}", figures.layout))?;
+    out.line(format_args!("media         {}", graph.media))?;
     out.line(format_args!(
         "vertices      {} ({} isolated)",
         show_count(figures.vertices),

@@ -9,11 +9,14 @@ use biombo_base::{Error, Result};
 
 use super::header::{FLAG_DIRECTED, FLAG_IDS, FLAG_LOOPS, HEADER_BYTES, Header, Kind, SECTIONS};
 use crate::csr::{Adjacency, Csr};
+use crate::media::persistent::Region;
 use crate::media::{Array, Plain};
 use crate::view::{Lists, View};
 
-/// How much is written and read at once; a multiple of 8.
+/// How much is written and read at once, at most; a multiple of 8.
 const CHUNK_BYTES: usize = 1 << 20;
+/// How much of a section is written first.
+const FIRST_CHUNK_BYTES: usize = 4096;
 
 /// A number as it stands in the file.
 pub(super) trait Stored: Plain + Copy {
@@ -35,52 +38,128 @@ macro_rules! stored {
 }
 stored!(u32, u64);
 
+/// What a graph's bytes are written to: a file, or a region of persistent memory.
+pub(crate) trait Target {
+    fn store_at(&mut self, bytes: &[u8], offset: u64) -> std::io::Result<()>;
+    /// It has so many bytes, zeros where nothing was written.
+    fn set_length(&mut self, bytes: u64) -> std::io::Result<()>;
+}
+
+/// What they are read from.
+pub(crate) trait Source {
+    fn length(&self) -> std::io::Result<u64>;
+    /// Fewer bytes than `bytes` has only at the end. Returns the count.
+    fn load_at(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<usize>;
+}
+
+impl Target for Arc<dyn File> {
+    fn store_at(&mut self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+        self.write_at(bytes, offset)
+    }
+
+    fn set_length(&mut self, bytes: u64) -> std::io::Result<()> {
+        self.set_len(bytes)
+    }
+}
+
+impl Source for Arc<dyn File> {
+    fn length(&self) -> std::io::Result<u64> {
+        self.len()
+    }
+
+    fn load_at(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        self.read_at(bytes, offset)
+    }
+}
+
+/// Lines are written back as they are stored; who has the region fences.
+impl Target for Box<dyn Region> {
+    fn store_at(&mut self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+        self.store(offset, bytes);
+        self.write_back(offset, bytes.len() as u64);
+        Ok(())
+    }
+
+    fn set_length(&mut self, bytes: u64) -> std::io::Result<()> {
+        debug_assert_eq!(bytes, self.bytes().len() as u64, "a region was made as long as its graph");
+        Ok(())
+    }
+}
+
+impl Source for Box<dyn Region> {
+    fn length(&self) -> std::io::Result<u64> {
+        Ok(self.bytes().len() as u64)
+    }
+
+    fn load_at(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        let rest = self.bytes().get(offset as usize..).unwrap_or_default();
+        let count = rest.len().min(bytes.len());
+        bytes[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+}
+
 /// Write a section; its checksum.
-pub(super) fn put<T: Stored>(file: &dyn File, mut offset: u64, items: impl Iterator<Item = T>) -> std::io::Result<u32> {
-    let (mut checksum, mut bytes) = (0, vec![0; CHUNK_BYTES]);
+pub(super) fn put<T: Stored>(
+    target: &mut dyn Target,
+    mut offset: u64,
+    items: impl Iterator<Item = T>,
+) -> std::io::Result<u32> {
+    let (mut checksum, mut bytes) = (0, Vec::new());
     let mut items = items.peekable();
     while items.peek().is_some() {
+        // Small graphs need no large buffer.
+        bytes.resize((bytes.len() * 16).clamp(FIRST_CHUNK_BYTES, CHUNK_BYTES), 0);
         let mut filled = 0;
         for (place, item) in bytes.chunks_exact_mut(T::BYTES).zip(&mut items) {
             item.put(place);
             filled += T::BYTES;
         }
         checksum = crc32c_append(checksum, &bytes[..filled]);
-        file.write_at(&bytes[..filled], offset)?;
+        target.store_at(&bytes[..filled], offset)?;
         offset += filled as u64;
     }
     Ok(checksum)
 }
 
-/// Write all of a graph's file; `ids` where they are not dense.
-pub(super) fn write<V: View>(
-    file: &dyn File,
+/// How many bytes all of a graph is, with ids or without.
+pub(crate) fn length<V: View>(view: &V, has_ids: bool) -> u64 {
+    header(view, has_ids, false, 0).offset(SECTIONS)
+}
+
+fn header<V: View>(view: &V, has_ids: bool, keeps_loops: bool, applied: u64) -> Header {
+    let mut flags = 0;
+    flags |= if view.is_directed() { FLAG_DIRECTED } else { 0 };
+    flags |= if has_ids { FLAG_IDS } else { 0 };
+    flags |= if keeps_loops { FLAG_LOOPS } else { 0 };
+    let (vertices, edges) = (view.vertices() as u64, view.edges());
+    Header { flags, vertices, edges, checksums: [0; SECTIONS], applied }
+}
+
+/// Write all of a graph; `ids` where they are not dense.
+pub(crate) fn write<V: View>(
+    target: &mut dyn Target,
     kind: &Kind,
     view: &V,
     ids: Option<&mut dyn Iterator<Item = u64>>,
     keeps_loops: bool,
     applied: u64,
 ) -> std::io::Result<()> {
-    let mut flags = 0;
-    flags |= if view.is_directed() { FLAG_DIRECTED } else { 0 };
-    flags |= if ids.is_some() { FLAG_IDS } else { 0 };
-    flags |= if keeps_loops { FLAG_LOOPS } else { 0 };
-    let (vertices, edges) = (view.vertices(), view.edges());
-    let mut header = Header { flags, vertices: vertices as u64, edges, checksums: [0; SECTIONS], applied };
+    let (vertices, mut header) = (view.vertices(), header(view, ids.is_some(), keeps_loops, applied));
     if let Some(ids) = ids {
-        header.checksums[0] = put(file, header.offset(0), ids)?;
+        header.checksums[0] = put(target, header.offset(0), ids)?;
     }
-    write_lists(file, &mut header, 1, vertices, view.out_lists())?;
+    write_lists(target, &mut header, 1, vertices, view.out_lists())?;
     if view.is_directed() {
-        write_lists(file, &mut header, 3, vertices, view.in_lists())?;
+        write_lists(target, &mut header, 3, vertices, view.in_lists())?;
     }
-    file.set_len(header.offset(SECTIONS))?;
-    file.write_at(&header.encode(kind), 0)
+    target.set_length(header.offset(SECTIONS))?;
+    target.store_at(&header.encode(kind), 0)
 }
 
 /// Offsets and targets into two sections from `section` on.
 fn write_lists(
-    file: &dyn File,
+    target: &mut dyn Target,
     header: &mut Header,
     section: usize,
     vertices: usize,
@@ -92,9 +171,9 @@ fn write_lists(
         sum += lists.degree(vertex) as u64;
         sum
     });
-    header.checksums[section] = put(file, header.offset(section), std::iter::once(0).chain(ends))?;
+    header.checksums[section] = put(target, header.offset(section), std::iter::once(0).chain(ends))?;
     let targets = numbers.flat_map(|vertex| lists.list(vertex).iter().copied());
-    header.checksums[section + 1] = put(file, header.offset(section + 1), targets)?;
+    header.checksums[section + 1] = put(target, header.offset(section + 1), targets)?;
     Ok(())
 }
 
@@ -109,15 +188,16 @@ pub(crate) struct Contents {
 }
 
 /// Reads a graph's file.
-pub(super) struct Reader {
-    pub(super) kind: &'static Kind,
-    pub(super) path: PathBuf,
-    pub(super) file: Arc<dyn File>,
+pub(crate) struct Reader<S> {
+    pub(crate) kind: &'static Kind,
+    /// For errors.
+    pub(crate) path: PathBuf,
+    pub(crate) source: S,
 }
 
-impl Reader {
-    pub(super) fn read(&self) -> Result<Contents> {
-        let length = self.file.len().map_err(|e| self.refused(e))?;
+impl<S: Source> Reader<S> {
+    pub(crate) fn read(&self) -> Result<Contents> {
+        let length = self.source.length().map_err(|e| self.refused(e))?;
         let mut bytes = vec![0; HEADER_BYTES.min(length as usize)];
         self.fill(&mut bytes, 0)?;
         let header = Header::decode(self.kind, &self.path, &bytes)?;
@@ -168,7 +248,7 @@ impl Reader {
     fn section<T: Stored>(&self, header: &Header, section: usize) -> Result<Array<T>> {
         let mut items = Array::<T>::zeroed(header.section(section).0 as usize)?;
         let (mut offset, mut checksum) = (header.offset(section), 0);
-        let mut bytes = vec![0; CHUNK_BYTES];
+        let mut bytes = vec![0; CHUNK_BYTES.min(items.len() * T::BYTES)];
         for chunk in items.chunks_mut(CHUNK_BYTES / T::BYTES) {
             let bytes = &mut bytes[..chunk.len() * T::BYTES];
             self.fill(bytes, offset)?;
@@ -183,7 +263,7 @@ impl Reader {
     }
 
     fn fill(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
-        let read = self.file.read_at(bytes, offset).map_err(|e| self.refused(e))?;
+        let read = self.source.load_at(bytes, offset).map_err(|e| self.refused(e))?;
         if read < bytes.len() {
             return Err(Error::corruption(&self.path, offset + read as u64, "the file ends here"));
         }

@@ -19,8 +19,7 @@ use biombo_base::{Error, ErrorKind, Result};
 use super::Csr;
 use crate::ids::Ids;
 use crate::view::View;
-pub(crate) use body::Contents;
-use body::Reader;
+pub(crate) use body::{Contents, Reader, Target, length, write};
 pub(crate) use header::Kind;
 
 /// Whether `dir` has a static graph.
@@ -64,9 +63,9 @@ pub(crate) fn save_as<V: View>(
     let refused = |e| Error::io(format_args!("write {}", aside.display()), e);
     create_dir(io, dir)?;
     let written = || -> Result<()> {
-        let file = io.open(&aside, OpenMode::WRITE).map_err(refused)?;
+        let mut file = io.open(&aside, OpenMode::WRITE).map_err(refused)?;
         file.set_len(0).map_err(refused)?;
-        body::write(&*file, kind, view, ids, keeps_loops, applied).map_err(refused)?;
+        body::write(&mut file, kind, view, ids, keeps_loops, applied).map_err(refused)?;
         file.sync().map_err(refused)
     };
     if let Err(error) = written() {
@@ -111,7 +110,7 @@ pub fn open(io: &dyn Io, dir: &Path) -> Result<(Csr, Ids)> {
 /// The graph of that kind in `dir`.
 pub(crate) fn read(kind: &'static Kind, io: &dyn Io, dir: &Path) -> Result<Contents> {
     let path = dir.join(kind.name);
-    let file = match io.open(&path, OpenMode::READ) {
+    let source = match io.open(&path, OpenMode::READ) {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             let message = format!("there is no graph in {}: `biombo graph load` makes one", dir.display());
@@ -119,7 +118,7 @@ pub(crate) fn read(kind: &'static Kind, io: &dyn Io, dir: &Path) -> Result<Conte
         }
         Err(e) => return Err(Error::io(format_args!("open {}", path.display()), e)),
     };
-    Reader { kind, path, file }.read()
+    Reader { kind, path, source }.read()
 }
 
 #[cfg(test)]

@@ -220,11 +220,11 @@ fn with_section<T: Stored>(section: usize, items: &[T]) -> Result<()> {
     let io = SimIo::new(9);
     save(&io, Path::new(DIR), &graph, &ids)?;
     let path = Path::new(DIR).join(Kind::STATIC.name);
-    let file = io.open(&path, OpenMode::WRITE).unwrap();
+    let mut file = io.open(&path, OpenMode::WRITE).unwrap();
     let mut bytes = vec![0; HEADER_BYTES];
     file.read_at(&mut bytes, 0).unwrap();
     let mut header = Header::decode(&Kind::STATIC, &path, &bytes)?;
-    header.checksums[section] = put(&*file, header.offset(section), items.iter().copied()).unwrap();
+    header.checksums[section] = put(&mut file, header.offset(section), items.iter().copied()).unwrap();
     file.write_at(&header.encode(&Kind::STATIC), 0).unwrap();
     open(&io, Path::new(DIR)).map(drop)
 }

@@ -1,0 +1,301 @@
+//! The log: a record for each batch, one behind the other in segments of persistent memory.
+//!
+//! ```text
+//! record:  u32 checksum   u32 length + 1   the batch
+//! ```
+//!
+//! A record begins at a multiple of 32 bytes, one of more than 32 bytes at a multiple of 64: so that of a single edge lies in one cache line, and is
+//! durable by one write-back and one fence. The checksum is CRC-32C of the batch, the graph's identity, the record's number and the
+//! length. A segment's name says the number of its first record.
+//!
+//! Batches of threads that wait for each other make a group: who comes first stores all of them, writes back and fences once.
+//!
+//! Invariants:
+//! 1. Records stand in the order of their numbers, without a gap, within a segment and from one to the next. All of a segment is persistent
+//!    before the next one is made.
+//! 2. Behind the last record there are zeros when the log is opened for appending, persistently: whoever opens it clears what a crash
+//!    has left there.
+//! 3. All that was read when the log was opened is persistent before anything is appended.
+//! 4. After a fence failed nothing is appended any more.
+//!
+//! Crash argument: of the records since the last fence any part may be there. The log ends before the first that is not whole: a line or a word
+//! that is missing fails the checksum. Those behind it were never acknowledged, and must not come back when the gap is filled by another
+//! record of the same size: invariant 2. A process that died leaves records that are stored and not persistent; the next one
+//! reads them, and whoever relies on them must not lose them: invariant 3.
+//!
+//! What it does not do: tell a record that the medium has damaged at the very end of the log from one that a crash has torn. Damage before
+//! the last segment is told.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use biombo_base::checksum::{crc32c, crc32c_append};
+use biombo_base::coding::{get_u32, put_u32};
+use biombo_base::{Error, Result};
+use biombo_journal::Durability;
+
+use super::{Place, Visit, number_in};
+use crate::media::Backing;
+use crate::media::persistent::{LINE_BYTES, Region};
+
+const HEADER_BYTES: usize = 8;
+/// What small records are aligned to.
+const HALF_LINE: u64 = LINE_BYTES / 2;
+
+fn name(first: u64) -> String {
+    format!("log-{first:016x}")
+}
+
+/// Where a record of so many bytes goes, of which `end` is free.
+fn place_for(end: u64, bytes: u64) -> u64 {
+    end.next_multiple_of(if bytes <= HALF_LINE { HALF_LINE } else { LINE_BYTES })
+}
+
+/// The checksum of a record whose batch has the checksum `batch`.
+fn seal(batch: u32, identity: u64, number: u64, length: u32) -> u32 {
+    let mut rest = [0; 20];
+    rest[..8].copy_from_slice(&identity.to_le_bytes());
+    rest[8..16].copy_from_slice(&number.to_le_bytes());
+    put_u32(&mut rest, 16, length);
+    crc32c_append(batch, &rest)
+}
+
+/// The record of that number at the end of a segment that is being read: where it begins and its batch.
+fn record_at(segment: &[u8], end: u64, identity: u64, number: u64) -> Option<(u64, &[u8])> {
+    // Small and large ones go to different places; only one of them has that number.
+    [end.next_multiple_of(HALF_LINE), end.next_multiple_of(LINE_BYTES)].into_iter().find_map(|start| {
+        let bytes = segment.get(start as usize..)?;
+        let length = get_u32(bytes, 4)?.checked_sub(1)?;
+        let batch = bytes.get(HEADER_BYTES..)?.get(..length as usize)?;
+        (get_u32(bytes, 0)? == seal(crc32c(batch), identity, number, length)).then_some((start, batch))
+    })
+}
+
+/// A batch that somebody wants to have appended.
+struct Waiting {
+    batch: Vec<u8>,
+    checksum: u32,
+    durability: Durability,
+    outcome: Mutex<Option<Result<u64>>>,
+}
+
+/// The log; see the module.
+pub(super) struct Log {
+    place: Place,
+    identity: u64,
+    segment_bytes: u64,
+    /// Taken while `tail` is held, or alone.
+    waiting: Mutex<Vec<Arc<Waiting>>>,
+    tail: Mutex<Tail>,
+}
+
+struct Tail {
+    region: Box<dyn Region>,
+    /// The first records of the segments, the last of which is `region`'s.
+    firsts: VecDeque<u64>,
+    /// The number of the next record.
+    next: u64,
+    /// Where the last record ends.
+    end: u64,
+    /// All before is persistent.
+    fenced: u64,
+    /// Why nothing is appended any more.
+    failed: Option<String>,
+}
+
+impl Tail {
+    /// Make all records persistent.
+    fn fence(&mut self) -> Result<()> {
+        if let Some(why) = &self.failed {
+            return Err(Error::poisoned(why));
+        }
+        if self.fenced < self.end {
+            self.region.write_back(self.fenced, self.end - self.fenced);
+            let fenced = self.region.fence();
+            fenced.map_err(|error| {
+                self.failed = Some(error.to_string());
+                Error::io("make the log of the graph durable", error)
+            })?;
+            self.fenced = self.end;
+        }
+        Ok(())
+    }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Log {
+    /// Whether a name is that of a segment.
+    pub(super) fn is_segment(name: &str) -> bool {
+        number_in(name, "log-").is_some()
+    }
+
+    /// The first segment of a graph that is being made; the next one is as large as is asked for then.
+    pub(super) fn create(place: &Place, first: u64) -> Result<()> {
+        let name = name(first);
+        place.medium.create(&name, 4096).map_err(place.refused("write", &name)).map(drop)
+    }
+
+    /// Go through the records, at least from `applied` on, and be ready to append more.
+    pub(super) fn open(
+        place: &Place,
+        identity: u64,
+        segment_bytes: u64,
+        applied: u64,
+        visit: &mut Visit<'_>,
+    ) -> Result<Self> {
+        let mut firsts: Vec<u64> = place.names()?.iter().filter_map(|name| number_in(name, "log-")).collect();
+        firsts.sort_unstable();
+        let from = firsts.iter().rposition(|first| *first <= applied).ok_or_else(|| {
+            let what = format!("the log lacks the batches from {applied} on");
+            firsts.first().map_or_else(
+                || place.damaged(super::root::NAME, 0, what.clone()),
+                |first| place.damaged(&name(*first), 0, what.clone()),
+            )
+        })?;
+        let firsts: VecDeque<u64> = firsts.split_off(from).into();
+        let mut next = firsts[0];
+        for (first, after) in firsts.iter().zip(firsts.iter().skip(1)) {
+            let (_, end) = walk(place, identity, *first, &mut next, visit)?;
+            if *after != next {
+                let what = format!("record {next} is damaged or missing: the log goes on with record {after}");
+                return Err(place.damaged(&name(*first), end, what));
+            }
+        }
+        let last = firsts[firsts.len() - 1];
+        let (mut region, end) = walk(place, identity, last, &mut next, visit)?;
+        clear(&mut *region, end);
+        region.fence().map_err(place.refused("write", &name(last)))?;
+        let tail = Tail { region, firsts, next, end, fenced: end, failed: None };
+        Ok(Self { place: place.clone(), identity, segment_bytes, waiting: Mutex::default(), tail: Mutex::new(tail) })
+    }
+
+    /// Append a batch, as durably as asked. Its number.
+    pub(super) fn append(&self, batch: Vec<u8>, durability: Durability) -> Result<u64> {
+        let checksum = crc32c(&batch);
+        let own = Arc::new(Waiting { batch, checksum, durability, outcome: Mutex::default() });
+        locked(&self.waiting).push(own.clone());
+        let mut tail = locked(&self.tail);
+        // Whoever had the tail before may have done it.
+        if locked(&own.outcome).is_none() {
+            self.append_group(&mut tail);
+        }
+        let outcome = locked(&own.outcome).take();
+        outcome.expect("invariant: who holds the tail has done all that waited, this one too")
+    }
+
+    fn append_group(&self, tail: &mut Tail) {
+        let group = std::mem::take(&mut *locked(&self.waiting));
+        let mut outcomes: Vec<Result<u64>> = group.iter().map(|waiting| self.put(tail, waiting)).collect();
+        if group.iter().any(|waiting| waiting.durability == Durability::Sync)
+            && let Err(error) = tail.fence()
+        {
+            outcomes.iter_mut().filter(|outcome| outcome.is_ok()).for_each(|outcome| {
+                *outcome = Err(Error::poisoned(&error));
+            });
+        }
+        for (waiting, outcome) in group.iter().zip(outcomes) {
+            *locked(&waiting.outcome) = Some(outcome);
+        }
+    }
+
+    /// Store a record.
+    fn put(&self, tail: &mut Tail, waiting: &Waiting) -> Result<u64> {
+        if let Some(why) = &tail.failed {
+            return Err(Error::poisoned(why));
+        }
+        let bytes = (HEADER_BYTES + waiting.batch.len()) as u64;
+        if place_for(tail.end, bytes) + bytes > tail.region.bytes().len() as u64 {
+            self.begin_segment(tail, bytes)?;
+        }
+        let (number, start) = (tail.next, place_for(tail.end, bytes));
+        let length = waiting.batch.len() as u32;
+        let mut header = [0; HEADER_BYTES];
+        put_u32(&mut header, 0, seal(waiting.checksum, self.identity, number, length));
+        put_u32(&mut header, 4, length + 1);
+        tail.region.store(start, &header);
+        tail.region.store(start + HEADER_BYTES as u64, &waiting.batch);
+        (tail.next, tail.end) = (number + 1, start + bytes);
+        Ok(number)
+    }
+
+    /// Go on in another segment, which has room for `bytes`.
+    fn begin_segment(&self, tail: &mut Tail, bytes: u64) -> Result<()> {
+        tail.fence()?;
+        let name = name(tail.next);
+        let region = self.place.medium.create(&name, bytes.max(self.segment_bytes));
+        tail.region = region.map_err(self.place.refused("write", &name))?;
+        // One without a record has the same name, and was too short.
+        if tail.firsts.back() != Some(&tail.next) {
+            tail.firsts.push_back(tail.next);
+        }
+        (tail.end, tail.fenced) = (0, 0);
+        Ok(())
+    }
+
+    /// Make every record durable.
+    pub(super) fn sync(&self) -> Result<()> {
+        locked(&self.tail).fence()
+    }
+
+    /// Forget segments all of whose records are before `applied`. The one that is written stays.
+    pub(super) fn trim(&self, applied: u64) -> Result<()> {
+        let mut past = Vec::new();
+        let mut tail = locked(&self.tail);
+        while tail.firsts.get(1).is_some_and(|second| *second <= applied) {
+            past.extend(tail.firsts.pop_front());
+        }
+        drop(tail);
+        let mut names = past.into_iter().map(name);
+        names.try_for_each(|name| self.place.medium.remove(&name).map_err(self.place.refused("remove", &name)))
+    }
+
+    /// Whether a name is that of a segment before the log's.
+    pub(super) fn is_past(&self, name: &str) -> bool {
+        number_in(name, "log-").is_some_and(|first| first < locked(&self.tail).firsts[0])
+    }
+
+    /// The number of the next record.
+    pub(super) fn next(&self) -> u64 {
+        locked(&self.tail).next
+    }
+
+    pub(super) fn backing(&self) -> Backing {
+        locked(&self.tail).region.backing()
+    }
+}
+
+/// Go through a segment's records: it, and where they end.
+fn walk(
+    place: &Place,
+    identity: u64,
+    first: u64,
+    next: &mut u64,
+    visit: &mut Visit<'_>,
+) -> Result<(Box<dyn Region>, u64)> {
+    let segment = name(first);
+    let region = place.open(&segment)?;
+    let mut end = 0;
+    while let Some((start, batch)) = record_at(region.bytes(), end, identity, *next) {
+        visit(*next, batch)?;
+        end = start + (HEADER_BYTES + batch.len()) as u64;
+        *next += 1;
+    }
+    Ok((region, end))
+}
+
+/// Store zeros wherever there are none from `end` on, and have all of the segment written back.
+fn clear(region: &mut dyn Region, end: u64) {
+    let (mut at, length) = (end as usize, region.bytes().len());
+    while at < length {
+        let stop = (at / LINE_BYTES as usize + 1) * LINE_BYTES as usize;
+        let stop = stop.min(length);
+        if region.bytes()[at..stop].iter().any(|byte| *byte != 0) {
+            region.store(at as u64, &[0; LINE_BYTES as usize][..stop - at]);
+        }
+        at = stop;
+    }
+    region.write_back(0, length as u64);
+}
