@@ -406,3 +406,7 @@ mod tests;
 #[cfg(test)]
 #[path = "durable_pmem_tests.rs"]
 mod pmem_tests;
+
+#[cfg(test)]
+#[path = "durable_pmem_fault_tests.rs"]
+mod pmem_fault_tests;

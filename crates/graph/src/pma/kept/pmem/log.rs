@@ -16,7 +16,7 @@
 //! 2. Behind the last record there are zeros when the log is opened for appending, persistently: whoever opens it clears what a crash
 //!    has left there.
 //! 3. All that was read when the log was opened is persistent before anything is appended.
-//! 4. After a fence failed nothing is appended any more.
+//! 4. After a fence failed, or the making of a segment for another reason than lack of room, nothing is appended any more.
 //!
 //! Crash argument: of the records since the last fence any part may be there. The log ends before the first that is not whole: a line or a word
 //! that is missing fails the checksum. Those behind it were never acknowledged, and must not come back when the gap is filled by another
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use biombo_base::checksum::{crc32c, crc32c_append};
 use biombo_base::coding::{get_u32, put_u32};
-use biombo_base::{Error, Result};
+use biombo_base::{Error, ErrorKind, Result};
 use biombo_journal::Durability;
 
 use super::{Place, Visit, number_in};
@@ -226,7 +226,12 @@ impl Log {
         tail.fence()?;
         let name = name(tail.next);
         let region = self.place.medium.create(&name, bytes.max(self.segment_bytes));
-        tail.region = region.map_err(self.place.refused("write", &name))?;
+        tail.region = region.map_err(self.place.refused("write", &name)).inspect_err(|error| {
+            // Without room no name has changed. Otherwise the segment may be there, and no record may come before it any more.
+            if error.kind() != ErrorKind::Full {
+                tail.failed = Some(error.to_string());
+            }
+        })?;
         // One without a record has the same name, and was too short.
         if tail.firsts.back() != Some(&tail.next) {
             tail.firsts.push_back(tail.next);

@@ -1,0 +1,275 @@
+//! On persistent memory that is damaged, full, or fails: what is said, and what is left.
+
+use std::sync::atomic::AtomicBool;
+
+use biombo_base::io::sim::Random;
+
+use super::pmem_tests::{create, open, open_with, options};
+use super::tests::team;
+use super::*;
+use crate::media::persistent::Region;
+use crate::media::persistent::recorder::Recorder;
+
+#[test]
+fn damage_is_told_with_its_place() {
+    let work = || {
+        let medium = Recorder::new();
+        create(&medium, Shape::DIRECTED, &Ids::dense(9), &[[1, 2]]).unwrap();
+        let graph = open_with(&medium, 128, 1 << 20).unwrap();
+        for n in 0..20 {
+            graph.apply(&[Update::InsertEdge(n, n + 1); 30], Durability::Sync).unwrap();
+        }
+        medium
+    };
+    let medium = work();
+    let names = medium.names().unwrap();
+    assert!(names.len() > 5, "{names:?}");
+    let last = names.iter().rfind(|name| name.starts_with("log-")).unwrap();
+    for name in names.iter().filter(|name| *name != last) {
+        let medium = work();
+        let mut region = medium.open(name).unwrap();
+        // The first segment is as long as its graph needs, and not full.
+        let used = region.bytes().iter().rposition(|byte| *byte != 0).unwrap() as u64;
+        let (at, byte) = (used, region.bytes()[used as usize]);
+        region.store(at, &[byte ^ 1]);
+        if name == Pmem::NAME {
+            // One slot of two: there was another image then, and there is none.
+            region.store(64, &[9]);
+            region.store(128, &[9]);
+        }
+        let error = open(&medium).err().unwrap_or_else(|| panic!("{name} was altered"));
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{name}: {error}");
+        assert!(error.place().unwrap().0.ends_with(name), "{name}: {error}");
+        let medium = work();
+        medium.remove(name).unwrap();
+        let error = open(&medium).err().unwrap_or_else(|| panic!("{name} was removed"));
+        assert!(matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NotFound), "{name}: {error}");
+    }
+    let medium = work();
+    let mut root = medium.open(Pmem::NAME).unwrap();
+    root.store(8, &[9]);
+    assert_eq!(open(&medium).err().unwrap().kind(), ErrorKind::Unsupported);
+}
+
+/// A recorder that has no room for some regions.
+struct Full(Recorder, fn(&str, u64) -> bool);
+
+impl Medium for Full {
+    fn settle(&self) -> std::io::Result<()> {
+        self.0.settle()
+    }
+    fn create(&self, name: &str, bytes: u64) -> std::io::Result<Box<dyn Region>> {
+        if (self.1)(name, bytes) { Err(std::io::ErrorKind::StorageFull.into()) } else { self.0.create(name, bytes) }
+    }
+    fn open(&self, name: &str) -> std::io::Result<Box<dyn Region>> {
+        self.0.open(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> std::io::Result<()> {
+        self.0.remove(name)
+    }
+    fn names(&self) -> std::io::Result<Vec<String>> {
+        self.0.names()
+    }
+}
+
+#[test]
+fn a_medium_without_room_refuses_a_batch_and_takes_the_next_that_fits() {
+    let medium = Recorder::new();
+    create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
+    let small: Arc<dyn Medium> = Arc::new(Full(medium.clone(), |_, bytes| bytes > 1 << 16));
+    let graph = Durable::open_on(small, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
+    graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap();
+    let large: Vec<Update> = (0..10_000).map(|n| Update::InsertEdge(n, 7)).collect();
+    let error = graph.apply(&large, Durability::Sync).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    assert_eq!(graph.vertices(), 2, "nothing was taken in");
+    graph.apply(&[Update::InsertEdge(2, 3)], Durability::Sync).unwrap();
+    drop(graph);
+    let graph = open(&medium).unwrap();
+    assert_eq!((graph.neighbors(2), graph.vertices()), (Some(vec![3]), 3));
+}
+
+#[test]
+fn an_image_that_has_no_room_leaves_the_one_before() {
+    let medium = Recorder::new();
+    create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
+    let small: Arc<dyn Medium> = Arc::new(Full(medium.clone(), |name, _| name.starts_with("image-")));
+    let graph = Durable::open_on(small, Path::new("one"), &options(4096, 100), None, &mut team()).unwrap();
+    for n in 0..30 {
+        graph.apply(&[Update::InsertEdge(n, n + 1)], Durability::Sync).expect("the log has room");
+    }
+    assert_eq!(graph.checkpoint().unwrap_err().kind(), ErrorKind::Full);
+    drop(graph);
+    let graph = open(&medium).unwrap();
+    assert_eq!((graph.neighbors(29), graph.vertices()), (Some(vec![30]), 31));
+    graph.checkpoint().unwrap();
+    assert_eq!(medium.names().unwrap().iter().filter(|name| name.starts_with("image-")).count(), 1);
+}
+
+#[test]
+fn a_graph_that_has_no_room_leaves_nothing() {
+    let nothing = Csr::build(0, &[], Shape::DIRECTED, &mut team()).unwrap();
+    let full: [fn(&str, u64) -> bool; 3] = [
+        |name, _| name.starts_with("image-"),
+        |name, _| name.starts_with("log-"),
+        |name, _| name.starts_with("graph.pmem"),
+    ];
+    for full in full {
+        let medium = Recorder::new();
+        let small = Arc::new(Full(medium.clone(), full));
+        let error = Pmem::create(small, Path::new("one"), 1, &nothing, &Ids::dense(0), true).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+        assert_eq!(medium.names().unwrap(), [""; 0]);
+        create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
+        open(&medium).unwrap();
+    }
+}
+
+/// A recorder where fences of regions whose names begin so fail while the flag is up.
+struct Failing(Recorder, &'static str, Arc<AtomicBool>);
+
+struct FailingRegion(Box<dyn Region>, Arc<AtomicBool>);
+
+impl Failing {
+    fn wrapped(&self, name: &str, region: Box<dyn Region>) -> Box<dyn Region> {
+        if name.starts_with(self.1) { Box::new(FailingRegion(region, self.2.clone())) } else { region }
+    }
+}
+
+impl Medium for Failing {
+    fn settle(&self) -> std::io::Result<()> {
+        self.0.settle()
+    }
+    fn create(&self, name: &str, bytes: u64) -> std::io::Result<Box<dyn Region>> {
+        Ok(self.wrapped(name, self.0.create(name, bytes)?))
+    }
+    fn open(&self, name: &str) -> std::io::Result<Box<dyn Region>> {
+        Ok(self.wrapped(name, self.0.open(name)?))
+    }
+    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> std::io::Result<()> {
+        self.0.remove(name)
+    }
+    fn names(&self) -> std::io::Result<Vec<String>> {
+        self.0.names()
+    }
+}
+
+impl Region for FailingRegion {
+    fn backing(&self) -> Backing {
+        self.0.backing()
+    }
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+    fn store(&mut self, offset: u64, bytes: &[u8]) {
+        self.0.store(offset, bytes);
+    }
+    fn write_back(&mut self, offset: u64, bytes: u64) {
+        self.0.write_back(offset, bytes);
+    }
+    fn fence(&mut self) -> std::io::Result<()> {
+        if self.1.load(Relaxed) { Err(std::io::Error::other("as planned")) } else { self.0.fence() }
+    }
+}
+
+/// A graph with the edge from 0 to 1, on a recorder where such fences will fail.
+fn failing(stem: &'static str) -> (Recorder, Durable, Arc<AtomicBool>) {
+    let (medium, fails) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
+    create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
+    let wrapped: Arc<dyn Medium> = Arc::new(Failing(medium.clone(), stem, fails.clone()));
+    let graph = Durable::open_on(wrapped, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
+    graph.apply(&[Update::InsertEdge(0, 1)], Durability::Sync).unwrap();
+    (medium, graph, fails)
+}
+
+#[test]
+fn a_fence_of_the_log_that_fails_ends_writing() {
+    let (medium, graph, fails) = failing("log-");
+    fails.store(true, Relaxed);
+    let error = graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap_err();
+    assert!(error.to_string().contains("as planned"), "{error}");
+    fails.store(false, Relaxed);
+    // Nobody asks a second time: what the first fence has left is not known.
+    for durability in [Durability::Os, Durability::Sync] {
+        let error = graph.apply(&[Update::InsertEdge(2, 3)], durability).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
+    }
+    assert_eq!(graph.checkpoint().unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!((graph.neighbors(0), graph.neighbors(1)), (Some(vec![1]), Some(vec![])), "it can be read");
+    drop(graph);
+    let graph = open(&medium).unwrap();
+    assert_eq!((graph.neighbors(0), graph.neighbors(2).unwrap_or_default()), (Some(vec![1]), vec![]));
+    graph.apply(&[Update::InsertEdge(2, 3)], Durability::Sync).unwrap();
+}
+
+#[test]
+fn a_fence_of_the_root_that_fails_ends_saving_and_not_writing() {
+    let (medium, graph, fails) = failing("graph.pmem");
+    fails.store(true, Relaxed);
+    assert_eq!(graph.checkpoint().unwrap_err().kind(), ErrorKind::Io);
+    fails.store(false, Relaxed);
+    graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap();
+    assert_eq!(graph.checkpoint().unwrap_err().kind(), ErrorKind::Poisoned, "either root may count");
+    drop(graph);
+    // The one, or the other.
+    let mut points = medium.crash_points();
+    while points.advance() {}
+    for crash in points.crashes(9, &mut Random(1)) {
+        let graph = open(&points.image(crash)).unwrap();
+        assert_eq!((graph.neighbors(0), graph.neighbors(1)), (Some(vec![1]), Some(vec![2])), "{crash:?}");
+        graph.checkpoint().unwrap();
+    }
+}
+
+/// A recorder that makes segments whose names are not settled then, while the flag is up.
+struct Unsettled(Recorder, AtomicBool);
+
+impl Medium for Unsettled {
+    fn settle(&self) -> std::io::Result<()> {
+        self.0.settle()
+    }
+    fn create(&self, name: &str, bytes: u64) -> std::io::Result<Box<dyn Region>> {
+        let region = self.0.create(name, bytes)?;
+        let fails = name.starts_with("log-") && self.1.load(Relaxed);
+        if fails { Err(std::io::Error::other("as planned")) } else { Ok(region) }
+    }
+    fn open(&self, name: &str) -> std::io::Result<Box<dyn Region>> {
+        self.0.open(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> std::io::Result<()> {
+        self.0.remove(name)
+    }
+    fn names(&self) -> std::io::Result<Vec<String>> {
+        self.0.names()
+    }
+}
+
+#[test]
+fn a_segment_that_may_be_there_or_not_ends_writing() {
+    let medium = Recorder::new();
+    create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
+    let wrapped = Arc::new(Unsettled(medium.clone(), AtomicBool::new(true)));
+    let graph =
+        Durable::open_on(wrapped.clone(), Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
+    graph.apply(&[Update::InsertEdge(0, 1)], Durability::Sync).unwrap();
+    let large: Vec<Update> = (0..4096).map(|n| Update::InsertEdge(n, 7)).collect();
+    let error = graph.apply(&large, Durability::Sync).unwrap_err();
+    assert!(error.to_string().contains("as planned"), "{error}");
+    wrapped.1.store(false, Relaxed);
+    // The segment before has room for it; but that may not be the last one any more.
+    let error = graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
+    drop(graph);
+    let graph = open(&medium).unwrap();
+    assert_eq!((graph.neighbors(0), graph.vertices()), (Some(vec![1]), 2));
+    graph.apply(&large, Durability::Sync).unwrap();
+}
