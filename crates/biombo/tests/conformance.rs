@@ -6,10 +6,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use biombo::{Capabilities, Engine, Options, Partitioning, StoreEngine};
+use biombo::{Capabilities, Engine, Executor, Options, Partitioning, StoreEngine};
 use biombo_engine::conformance::{Subject, run_all};
 
 fn check(engine: &'static str, partitioning: Partitioning, partitions: u32) {
+    check_by(Executor::Direct, engine, partitioning, partitions);
+}
+
+fn check_by(executor: Executor, engine: &'static str, partitioning: Partitioning, partitions: u32) {
     let registry = biombo::registry();
     let Ok(kind) = registry.get(engine) else {
         println!("skipped: this build has no engine {engine}");
@@ -24,8 +28,8 @@ fn check(engine: &'static str, partitioning: Partitioning, partitions: u32) {
         },
         _ => alone,
     };
-    let options = Options::new().engine(engine).partitioning(partitioning).partitions(partitions);
-    let subject = Subject::new(format!("{engine}-{partitioning}-{partitions}"), capabilities, move |dir| {
+    let options = Options::new().engine(engine).partitioning(partitioning).partitions(partitions).executor(executor);
+    let subject = Subject::new(format!("{engine}-{partitioning}-{partitions}-{executor}"), capabilities, move |dir| {
         let engine: Arc<dyn Engine> = Arc::new(StoreEngine::open(options.clone(), dir, &registry)?);
         Ok(engine)
     });
@@ -50,6 +54,12 @@ macro_rules! layouts {
             #[test]
             fn hard() {
                 [1, 3, 8].into_iter().for_each(|partitions| check($engine, Partitioning::Hard, partitions));
+            }
+
+            #[test]
+            fn pinned() {
+                let by = Executor::Pinned { workers: 2 };
+                [Partitioning::Soft, Partitioning::Hard].into_iter().for_each(|kind| check_by(by, $engine, kind, 3));
             }
         }
     )+};

@@ -195,7 +195,7 @@ pub(crate) struct Lane {
     publish: Mutex<Option<Outgoing>>,
     combiner: Combiner<Attempt>,
     logical_bytes: AtomicU64,
-    /// How long callers waited for `publish`.
+    /// How long callers waited for `publish`, or for the worker to come to them.
     waited_ns: AtomicU64,
 }
 
@@ -225,8 +225,13 @@ impl Lane {
     fn wait(&self) -> MutexGuard<'_, Option<Outgoing>> {
         let begun = Instant::now();
         let held = self.publish.lock().unwrap_or_else(PoisonError::into_inner);
-        self.waited_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.count_wait(begun.elapsed().as_nanos() as u64);
         held
+    }
+
+    /// Callers have waited for others who write here.
+    pub(crate) fn count_wait(&self, ns: u64) {
+        self.waited_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
     /// How long callers have waited for this lane, all together.

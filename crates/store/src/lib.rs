@@ -6,6 +6,7 @@
 //! | [`Placement`], `bounds`, `topology`, `present` | which partition owns a key; the placement of this moment |
 //! | [`Store`], `write` | what a user holds: reads on the calling thread, writes through `lane` |
 //! | `lane`, `shared_sync` | the executor `direct`: one logical writer for each partition, group commit |
+//! | [`Executor`], `pinned` | the executor `pinned`: the lanes run by a few threads, each bound to a processor |
 //! | `intent` | atomic batches across partitions, through any crash |
 //! | [`Scan`], [`Snapshot`], `merge`, `chain`, `owned` | one ordered view, one point in history |
 //! | `migration` | units that move from one partition to another while reads and writes go on, through any crash |
@@ -38,6 +39,7 @@ mod open;
 mod options;
 mod owned;
 mod owner;
+mod pinned;
 mod placement;
 mod planning;
 mod poison;
@@ -59,7 +61,7 @@ mod write;
 
 pub use as_engine::StoreEngine;
 pub use migration::{Moved, Pace};
-pub use options::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
+pub use options::{Executor, Options, PARTITIONS_MAX, Partitioning, PlacementKind};
 pub use placement::{Epoch, PartitionId, Placement, SLOTS, UnitId};
 pub use planning::{Level, PlanReport, Plans, Refused, Repartition, planner_names};
 pub use rmw::Update;

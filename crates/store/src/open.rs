@@ -11,8 +11,9 @@ use crate::intent::Intents;
 use crate::lane::{Instance, Lane};
 use crate::manifest::{self, CREATING, FORMAT, MANIFEST, Manifest};
 use crate::migration::{Mover, Tidier};
-use crate::options::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
+use crate::options::{Executor, Options, PARTITIONS_MAX, Partitioning, PlacementKind};
 use crate::owner::{LOCK, Owner};
+use crate::pinned::{Site, Workers};
 use crate::placement::PlacementJournal;
 use crate::planning::{self, DEFAULT_PLANNER, Parts, Planning, Repartition, Settings, Watch};
 use crate::poison::Poison;
@@ -40,6 +41,7 @@ pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result
     if exists && options.must_be_new {
         return Err(Error::invalid(format!("there is a store in {} already", dir.display())));
     }
+    options.executor.check()?;
     planning::check(options)?;
     if !exists {
         Manifest::for_options(&*io, options, registry)?;
@@ -161,6 +163,7 @@ impl<'a> Opening<'a> {
         registry: &Registry,
     ) -> Result<Self> {
         manifest.refuse_contradictions(dir, options)?;
+        options.executor.check_for(manifest.partitioning.parse()?)?;
         let kind = registry.get(&manifest.engine)?.clone();
         kind.check_io(options.io_mode)?;
         Ok(Self { io, dir, manifest, kind, options })
@@ -223,6 +226,20 @@ impl<'a> Opening<'a> {
                 self.kind.name
             ));
         }
+        let workers = match self.options.executor {
+            Executor::Direct => None,
+            Executor::Pinned { workers } => {
+                let site = Site {
+                    instances: Arc::clone(&instances),
+                    lanes: Arc::clone(&lanes),
+                    intents: intents.clone(),
+                    topology: Arc::clone(&topology),
+                    poison: Arc::clone(&poison),
+                    hard,
+                };
+                Some(Workers::start(site, workers, &mut |warning| warnings.push(warning))?)
+            }
+        };
         let planning = match (self.options.repartition, &mover) {
             (Repartition::Off, _) => None,
             (Repartition::Every(_), Some(_)) if !engine_can.ordered => {
@@ -243,6 +260,7 @@ impl<'a> Opening<'a> {
                     io: Arc::clone(&self.io),
                     dir: self.dir.to_path_buf(),
                     partitions: self.manifest.partitions,
+                    crew: workers.as_ref().map(|workers| Arc::clone(&workers.crew)),
                 };
                 // A file system that was given may be a simulated one: see `engines`.
                 Some(Planning::start(parts, self.options.io.is_none(), &mut |warning| warnings.push(warning))?)
@@ -264,6 +282,7 @@ impl<'a> Opening<'a> {
                 stripes: Stripes::new(),
                 poison,
                 _retirer: retirer,
+                workers,
                 capabilities: store_capabilities(engine_can, partitioning),
                 partitioning,
                 durability: self.options.durability.unwrap_or_default(),
@@ -372,6 +391,7 @@ impl Manifest {
                 "partitioning none has one partition: leave --partitions away or choose hard or soft",
             ));
         }
+        options.executor.check_for(partitioning)?;
         let placement = options.placement.unwrap_or(PlacementKind::Hash);
         if placement == PlacementKind::Range && !(kind.capabilities)().ordered {
             return Err(Error::invalid(format!(

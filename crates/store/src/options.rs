@@ -62,6 +62,69 @@ macro_rules! named {
 named!(Partitioning, "partitioning", None = "none", Soft = "soft", Hard = "hard");
 named!(PlacementKind, "placement", Hash = "hash", Range = "range");
 
+/// Who runs the writes of a partition, one at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Executor {
+    /// Whoever calls, on its own thread: the quickest where callers run on processors of their own.
+    #[default]
+    Direct,
+    /// So many threads, each bound to a processor, to which the partitions are dealt by their load (no more of them than partitions). A caller hands
+    /// its write over and waits; what comes to a partition at the same time is written, and synced, at once. Batches over several
+    /// partitions, read-modify-writes and writes of more than 1 MiB still run on their caller's thread.
+    Pinned {
+        /// 1 to [`PARTITIONS_MAX`].
+        workers: u32,
+    },
+}
+
+impl Executor {
+    /// The name that the command line, records and reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Pinned { .. } => "pinned",
+        }
+    }
+
+    /// How many threads it has.
+    pub fn workers(self) -> Option<u32> {
+        match self {
+            Self::Direct => None,
+            Self::Pinned { workers } => Some(workers),
+        }
+    }
+
+    /// Refuse what cannot be.
+    pub(crate) fn check(self) -> Result<()> {
+        match self.workers() {
+            Some(workers) if workers == 0 || workers > PARTITIONS_MAX => {
+                Err(Error::invalid(format!("the executor pinned has 1 to {PARTITIONS_MAX} workers, not {workers}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuse what a store that is divided like this has no use for.
+    pub(crate) fn check_for(self, partitioning: Partitioning) -> Result<()> {
+        match (self, partitioning) {
+            (Self::Pinned { .. }, Partitioning::None) => Err(Error::unsupported(
+                "the executor pinned runs partitions, and partitioning none has none: choose soft or hard",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Executor {
+    /// `direct`, or `pinned-` and the number of workers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Direct => f.write_str("direct"),
+            Self::Pinned { workers } => write!(f, "pinned-{workers}"),
+        }
+    }
+}
+
 /// Options of a store. What is unset is as the store was created with, or the default for a new one. What is set and
 /// contradicts an existing store is an error, so that nobody measures or relies on another store than was meant.
 ///
@@ -98,6 +161,7 @@ pub struct Options {
     pub(crate) must_exist: bool,
     pub(crate) must_be_new: bool,
     pub(crate) grow: bool,
+    pub(crate) executor: Executor,
     pub(crate) repartition: Repartition,
     pub(crate) planner: Option<String>,
     pub(crate) journal_segment_bytes: Option<u64>,
@@ -197,6 +261,26 @@ impl Options {
     /// [`Store::spread`] then gives them their share, while reads and writes go on.
     pub fn grow(mut self, grow: bool) -> Self {
         self.grow = grow;
+        self
+    }
+
+    /// Who runs writes; unset: [`Executor::Direct`]. It may differ at each opening. `pinned` needs `soft` or `hard` partitions; with
+    /// partitioning `none`, where the engine is used directly, it is refused (`Unsupported`).
+    ///
+    /// ```
+    /// # use biombo_engine::{Registry, memory};
+    /// # use biombo_store::{Executor, Options};
+    /// # let mut registry = Registry::new();
+    /// # registry.add(memory::kind());
+    /// # let dir = tempfile::tempdir().expect("a temporary directory");
+    /// let options = Options::new().engine("memory").partitions(8).executor(Executor::Pinned { workers: 2 });
+    /// let store = options.open(dir.path(), &registry)?;
+    /// store.put(b"screen", b"folding")?;
+    /// assert_eq!(store.stats()?.worker_by_partition, [0, 1, 0, 1, 0, 1, 0, 1]);
+    /// # Ok::<(), biombo_engine::Error>(())
+    /// ```
+    pub fn executor(mut self, executor: Executor) -> Self {
+        self.executor = executor;
         self
     }
 

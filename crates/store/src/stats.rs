@@ -38,6 +38,8 @@ pub struct StoreStats {
     pub intent_bytes: u64,
     /// What has moved between partitions since the store was opened, whoever moved it.
     pub moves: Moves,
+    /// The worker that each partition has at this moment; empty under the executor `direct`.
+    pub worker_by_partition: Vec<u32>,
     /// Keys that are pinned elsewhere than their slot.
     pub pins: u64,
     /// Why the store is read-only, if it is.
@@ -60,6 +62,8 @@ pub struct Moves {
     pub keys: u64,
     /// Bytes that were copied.
     pub bytes: u64,
+    /// Partitions that got another worker, which moves nothing.
+    pub workers: u64,
 }
 
 impl StoreStats {
@@ -121,6 +125,7 @@ impl Store {
             engine_write_bytes: sum(|s| s.written_bytes),
             intent_bytes: inner.intents.as_ref().map_or(0, |intents| intents.outstanding_bytes()),
             moves: self.moves(),
+            worker_by_partition: self.worker_by_partition(),
             pins: placement.pins() as u64,
             poisoned: inner.poison.why().map(str::to_owned),
             instances,
@@ -130,7 +135,15 @@ impl Store {
     fn moves(&self) -> Moves {
         let (units, keys, bytes) = self.inner.mover.as_ref().map_or((0, 0, 0), |mover| mover.totals());
         let (plans, refused) = self.inner.planning.as_ref().map_or((0, 0), |planning| planning.driver.since_opened());
-        Moves { plans, refused, units, keys, bytes }
+        let workers = self.inner.workers.as_ref().map_or(0, |workers| workers.crew.reassigned());
+        Moves { plans, refused, units, keys, bytes, workers }
+    }
+
+    fn worker_by_partition(&self) -> Vec<u32> {
+        let Some(workers) = &self.inner.workers else { return Vec::new() };
+        // Under `soft`, several partitions may share a lane.
+        let of_lane = workers.crew.worker_of();
+        (0..self.inner.manifest.partitions as usize).map(|partition| of_lane[partition % of_lane.len()]).collect()
     }
 
     /// Read everything: every engine verifies itself, and every key is where the placement says, or where a move may have left it.

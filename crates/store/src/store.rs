@@ -13,6 +13,7 @@ use crate::manifest::Manifest;
 use crate::migration::{Mover, Tidier};
 use crate::options::{Partitioning, PlacementKind};
 use crate::owner::Owner;
+use crate::pinned::Workers;
 use crate::planning::{Planning, Watch};
 use crate::poison::Poison;
 use crate::present::Present;
@@ -39,6 +40,8 @@ pub(crate) struct Inner {
     pub(crate) planning: Option<Planning>,
     pub(crate) tidier: Option<Arc<Tidier>>,
     pub(crate) _retirer: Option<Retirer>,
+    /// Who writes, under the executor `pinned`.
+    pub(crate) workers: Option<Workers>,
     pub(crate) instances: Arc<[Instance]>,
     pub(crate) lanes: Arc<[Lane]>,
     pub(crate) intents: Option<Arc<Intents>>,

@@ -12,6 +12,7 @@ use crate::intent::{Routes, push_stored};
 use crate::keyspace;
 use crate::lane::{Attempt, Routed};
 use crate::options::Partitioning;
+use crate::pinned::HAND_OVER_BYTES_MAX;
 use crate::store::Inner;
 
 /// Operations larger than this together go to their engine at once: written twice they would cost more than they save.
@@ -138,6 +139,12 @@ impl Inner {
 
     /// Write operations that belong to one lane.
     fn write_lane(&self, lane: usize, routed: Routed<'_>, ops: &[Op<'_>], durability: Durability) -> Result<Attempt> {
+        if let Some(workers) = &self.workers
+            && ops.iter().map(Op::logical_bytes).sum::<u64>() <= HAND_OVER_BYTES_MAX
+        {
+            let may_wait = self.may_wait(ops);
+            return workers.crew.write(lane, routed.version, ops, durability, may_wait);
+        }
         let number = lane;
         let lane = &self.lanes[lane];
         let instance = &self.instances[lane.instance];

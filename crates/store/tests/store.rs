@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use biombo_base::io::Io;
 use biombo_base::io::sim::{Fault, FaultKind, SimIo, When};
 use biombo_engine::{Batch, Durability, ErrorKind, Registry, memory};
-use biombo_store::{Options, Partitioning, PlacementKind, Range, Store, Update};
+use biombo_store::{Executor, Options, Partitioning, PlacementKind, Range, Store, Update};
+
+const PINNED: Executor = Executor::Pinned { workers: 2 };
 
 fn registry() -> Registry {
     let mut registry = Registry::new();
@@ -98,6 +100,8 @@ fn options_that_cannot_be_leave_nothing_behind() {
         options().partitions(0),
         options().partitions(5000),
         options().partitioning(Partitioning::None),
+        options().executor(Executor::Pinned { workers: 0 }),
+        options().executor(Executor::Pinned { workers: 2000 }),
         options().create(false),
     ] {
         let io = SimIo::new(1);
@@ -135,10 +139,17 @@ fn partitions_spread_over_several_directories_and_a_missing_one_is_named() {
 
 #[test]
 fn updates_of_many_threads_are_all_counted_under_every_layout() {
-    for partitioning in [Partitioning::None, Partitioning::Soft, Partitioning::Hard] {
+    for (partitioning, executor) in [
+        (Partitioning::None, Executor::Direct),
+        (Partitioning::Soft, Executor::Direct),
+        (Partitioning::Hard, Executor::Direct),
+        (Partitioning::Soft, PINNED),
+        (Partitioning::Hard, PINNED),
+    ] {
         let partitions = if partitioning == Partitioning::None { 1 } else { 3 };
         let dir = tempfile::tempdir().expect("a directory");
         let options = Options::new().engine("memory").partitioning(partitioning).partitions(partitions);
+        let options = options.executor(executor);
         let store = options.open(dir.path(), &registry()).expect("open");
         std::thread::scope(|scope| {
             for thread in 0..4u32 {
@@ -161,7 +172,7 @@ fn updates_of_many_threads_are_all_counted_under_every_layout() {
             .map(|i| store.get(format!("counter{i}").as_bytes()).expect("get").expect("there"))
             .map(|value| u32::from_le_bytes((*value).try_into().expect("four bytes")))
             .sum();
-        assert_eq!(total, 2000, "{partitioning}");
+        assert_eq!(total, 2000, "{partitioning}, {executor}");
         assert!(store.compare_and_swap(b"new", None, Some(b"1")).expect("swap"));
         assert!(!store.compare_and_swap(b"new", None, Some(b"2")).expect("swap"), "it is there now");
         assert!(store.compare_and_swap(b"new", Some(b"1"), None).expect("swap"));
@@ -172,8 +183,12 @@ fn updates_of_many_threads_are_all_counted_under_every_layout() {
 /// Every batch moves one coin between accounts in different partitions; every snapshot must see all coins.
 #[test]
 fn a_snapshot_never_sees_half_of_a_batch() {
-    let io = SimIo::new(3);
-    let store = open(&io, options()).expect("create");
+    for executor in [Executor::Direct, PINNED] {
+        snapshots_of_batches(&open(&SimIo::new(3), options().executor(executor)).expect("create"));
+    }
+}
+
+fn snapshots_of_batches(store: &Store) {
     let account = |i: u64| format!("account{i}").into_bytes();
     const ACCOUNTS: u64 = 10;
     for i in 0..ACCOUNTS {
@@ -220,8 +235,14 @@ fn a_snapshot_never_sees_half_of_a_batch() {
 
 #[test]
 fn a_failed_sync_turns_the_store_read_only_and_reopening_keeps_what_was_acknowledged() {
+    for executor in [Executor::Direct, PINNED] {
+        fail_a_sync(executor);
+    }
+}
+
+fn fail_a_sync(executor: Executor) {
     let io = SimIo::new(5);
-    let store = open(&io, options()).expect("create");
+    let store = open(&io, options().executor(executor)).expect("create");
     store.put(b"before", b"1").expect("put");
     io.inject(Fault {
         when: When::Matches(Arc::new(|event| event.label.starts_with("sync ") && event.label.contains("seg"))),

@@ -15,7 +15,7 @@ use biombo_engine::{
 use super::{Outgoing, Pace};
 use crate::placement::UnitSet;
 use crate::seam::{Point, step_in};
-use crate::{Options, PartitionId, PlacementKind, Range, Store, Update, keyspace};
+use crate::{Executor, Options, PartitionId, PlacementKind, Range, Store, Update, keyspace};
 
 /// The engine `memory`, declared to be another: each leads to another way of executing writes.
 struct Declared(Arc<Memory>, Capabilities);
@@ -81,7 +81,7 @@ struct Fixture {
     _dir: tempfile::TempDir,
 }
 
-fn fixture(way: fn() -> Capabilities, placement: PlacementKind) -> Fixture {
+fn fixture(way: fn() -> Capabilities, placement: PlacementKind, executor: Executor) -> Fixture {
     let mut registry = Registry::new();
     registry.add(EngineKind {
         name: "declared",
@@ -92,6 +92,7 @@ fn fixture(way: fn() -> Capabilities, placement: PlacementKind) -> Fixture {
     let dir = tempfile::tempdir().expect("a directory");
     let sample = ["", "f", "p"].map(|key| key.as_bytes().to_vec()).to_vec();
     let options = Options::new().engine("declared").partitions(3).placement(placement).range_sample(sample);
+    let options = options.executor(executor);
     let store = options.journal_segment_bytes(64 << 10).open(dir.path().join("db"), &registry).expect("a store");
     for key in KEYS {
         store.put_with(key, b"old", Durability::Os).expect("put");
@@ -132,7 +133,9 @@ fn move_on(store: &Store, keys: &[&[u8]]) {
 fn each(test: impl Fn(&Fixture, &str)) {
     for placement in [PlacementKind::Hash, PlacementKind::Range] {
         for (number, way) in WAYS.iter().enumerate() {
-            test(&fixture(*way, placement), &format!("{placement}, way {number}"));
+            for executor in [Executor::Direct, Executor::Pinned { workers: 2 }] {
+                test(&fixture(*way, placement, executor), &format!("{placement}, way {number}, {executor}"));
+            }
         }
     }
 }
@@ -300,7 +303,7 @@ fn copies_that_are_not_owned_yet_are_in_no_view_and_what_was_given_up_is_cleaned
 #[test]
 fn a_scan_that_reads_the_present_keeps_what_it_may_pass_from_being_cleaned() {
     for placement in [PlacementKind::Hash, PlacementKind::Range] {
-        let fixture = fixture(without_snapshots, placement);
+        let fixture = fixture(without_snapshots, placement, Executor::Direct);
         let store = &fixture.store;
         let mut scan = store.scan(Range::all()).expect("scan");
         assert!(scan.next().expect("next").is_some());
@@ -325,7 +328,7 @@ fn a_scan_that_reads_the_present_keeps_what_it_may_pass_from_being_cleaned() {
 
 #[test]
 fn verification_tells_of_keys_that_no_move_has_left_over() {
-    let fixture = fixture(direct, PlacementKind::Hash);
+    let fixture = fixture(direct, PlacementKind::Hash, Executor::Direct);
     half_a_move(&fixture.store, b"m", false);
     let mut damage = 0;
     fixture.store.verify(&mut |_| damage += 1).expect("verify");

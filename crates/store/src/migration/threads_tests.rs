@@ -13,10 +13,11 @@ use super::crash_tests::common;
 use super::linear::{Deed, Operation, Value, check};
 use super::{Pace, Step};
 use crate::seam::{Point, at_each};
-use crate::{Options, PartitionId, PlacementKind, Range, Store};
+use crate::{Executor, Options, PartitionId, PlacementKind, Range, Store};
 
 const PARTITIONS: u16 = 3;
 const CLIENTS: u64 = 4;
+const PINNED: Executor = Executor::Pinned { workers: 2 };
 /// How long each test runs, for each engine, and longer until so many units have moved.
 const TIME: Duration = Duration::from_millis(700);
 const MOVED_MIN: usize = 10;
@@ -27,13 +28,14 @@ struct Fixture {
 }
 
 /// `simulated` with its files on the real disk stands for an engine that gets its writes later, with the thread that brings them.
-fn fixture(engine: &str, placement: PlacementKind) -> Fixture {
+fn fixture(engine: &str, placement: PlacementKind, executor: Executor) -> Fixture {
     let dir = tempfile::tempdir().expect("a directory");
     let mut registry: Registry = common::registry(Arc::new(RealIo::new()), false);
     registry.add(memory::kind());
     registry.add(biombo_log::kind());
     let sample = (0..3).map(key).collect();
     let options = Options::new().engine(engine).partitions(PARTITIONS.into()).placement(placement).range_sample(sample);
+    let options = options.executor(executor);
     let store = options.journal_segment_bytes(1 << 20).open(dir.path().join("db"), &registry).expect("a store");
     Fixture { store, _dir: dir }
 }
@@ -136,8 +138,8 @@ fn client(store: &Store, seed: u64, clock: &AtomicU64, is_over: &AtomicBool) -> 
 }
 
 /// What clients see of each key while its unit moves; `broken`: writers are let past while the units change hands.
-fn histories(engine: &str, placement: PlacementKind, broken: bool) -> Result<(), String> {
-    let fixture = fixture(engine, placement);
+fn histories(engine: &str, placement: PlacementKind, executor: Executor, broken: bool) -> Result<(), String> {
+    let fixture = fixture(engine, placement, executor);
     let store = &fixture.store;
     let (clock, is_over, moved) = (AtomicU64::new(0), AtomicBool::new(false), AtomicUsize::new(0));
     let begun = Instant::now();
@@ -168,7 +170,7 @@ fn histories(engine: &str, placement: PlacementKind, broken: bool) -> Result<(),
     });
     for number in 0..KEYS as usize {
         let threads: Vec<_> = histories.iter().map(|history| history[number].clone()).collect();
-        check(&threads).map_err(|why| format!("{engine}, {placement}, key {number}: {why}"))?;
+        check(&threads).map_err(|why| format!("{engine}, {placement}, {executor}, key {number}: {why}"))?;
     }
     Ok(())
 }
@@ -176,25 +178,31 @@ fn histories(engine: &str, placement: PlacementKind, broken: bool) -> Result<(),
 #[test]
 fn what_threads_see_of_a_key_while_its_unit_moves_is_linearizable() {
     for engine in ["log", "memory", "simulated"] {
-        histories(engine, PlacementKind::Hash, false).unwrap_or_else(|why| panic!("{why}"));
+        for executor in [Executor::Direct, PINNED] {
+            histories(engine, PlacementKind::Hash, executor, false).unwrap_or_else(|why| panic!("{why}"));
+        }
     }
-    histories("log", PlacementKind::Range, false).unwrap_or_else(|why| panic!("{why}"));
+    histories("log", PlacementKind::Range, Executor::Direct, false).unwrap_or_else(|why| panic!("{why}"));
 }
 
 #[test]
 fn a_broken_hand_over_is_caught() {
-    let caught = (0..20).find_map(|_| histories("memory", PlacementKind::Hash, true).err());
-    assert!(caught.is_some_and(|why| why.contains("no order explains")), "writers passed by a hand-over unseen");
+    for executor in [Executor::Direct, PINNED] {
+        let caught = (0..20).find_map(|_| histories("memory", PlacementKind::Hash, executor, true).err());
+        assert!(caught.is_some_and(|why| why.contains("no order explains")), "{executor}: writers passed by unseen");
+    }
 }
 
 /// A thread takes from one account and gives to another, in one batch; whoever looks must find all coins, while accounts move.
 #[test]
 fn scans_and_snapshots_see_whole_batches_and_each_key_once_while_units_move() {
     const ACCOUNTS: u64 = 12;
-    for (engine, placement) in
-        [("log", PlacementKind::Hash), ("log", PlacementKind::Range), ("simulated", PlacementKind::Hash)]
-    {
-        let fixture = fixture(engine, placement);
+    for (engine, placement, executor) in [
+        ("log", PlacementKind::Hash, Executor::Direct),
+        ("log", PlacementKind::Range, PINNED),
+        ("simulated", PlacementKind::Hash, Executor::Direct),
+    ] {
+        let fixture = fixture(engine, placement, executor);
         let store = &fixture.store;
         for number in 0..ACCOUNTS {
             store.put_with(&key(number), &100u64.to_le_bytes(), Durability::Os).expect("put");

@@ -48,6 +48,8 @@ pub(crate) struct Sight<'a> {
     pub(crate) now_ns: u64,
     pub(crate) placement: &'a Placement,
     pub(crate) partitions: u32,
+    /// The worker of each partition, and how many there are, where writes are handed over to some; `None`: callers write by themselves.
+    pub(crate) workers: Option<(&'a [u32], u32)>,
     /// Bytes of keys and values of a record, and of a partition, about.
     pub(crate) sizes: &'a dyn Fn() -> Sizes,
 }
@@ -237,9 +239,12 @@ impl Brain {
 
     /// Make graphs of what was seen, and a plan of them.
     fn look(&mut self, sight: &Sight<'_>) -> Result<Thought> {
-        let objective = Objective::new(sight.partitions).map_err(wrong)?;
+        let mut objective = Objective::new(sight.partitions).map_err(wrong)?;
+        if let Some((worker_of, count)) = sight.workers {
+            objective = objective.workers(worker_of, count).map_err(wrong)?;
+        }
         let frame = self.frame(sight);
-        let loads = frame.loads_of_partitions();
+        let loads = loads_of_writers(frame.loads_of_partitions(), sight.workers);
         let uneven_ns = uneven_ns(self.costs.waited_ns(), &loads);
         // What is less than this share of the window is noise, whatever is done about it.
         let is_uneven = uneven_ns > self.settings.rules.saving_share_min * self.window_ns();
@@ -285,13 +290,15 @@ impl Brain {
     ) -> Result<Prices> {
         let now = objective.assess(graph, graph.owners()).map_err(wrong)?;
         let crossing_ns = if level == Level::Units { SPAN_NS } else { self.costs.cut_ns() };
+        let price = |overload: f64| if overload >= 1.0 { uneven_ns / overload } else { 0.0 };
         let per_key_ns = KEY_NS / sizes.record_bytes.max(1.0);
         let partition_bytes = sizes.store_bytes / f64::from(sight.partitions.max(1));
         let pass_ns = if level == Level::Units { partition_bytes * PASS_BYTE_NS } else { 0.0 };
         Ok(Prices {
             crossing_ns: crossing_ns / SCALE,
-            part_overload_ns: if now.part_overload >= 1.0 { uneven_ns / now.part_overload } else { 0.0 },
-            worker_overload_ns: 0.0,
+            // Writers wait for whoever writes: each other in a partition, or a worker, which changes partitions for nothing.
+            part_overload_ns: price(if sight.workers.is_none() { now.part_overload } else { 0.0 }),
+            worker_overload_ns: price(if sight.workers.is_some() { now.worker_overload } else { 0.0 }),
             byte_ns: BYTE_NS + per_key_ns,
             pass_ns: WAY_NS + pass_ns,
         })
@@ -428,6 +435,16 @@ impl Brain {
         let spent_ns = std::mem::take(&mut self.spent_ns);
         self.spent(now_ns, spent_ns);
     }
+}
+
+/// The loads of those who write: of partitions, or of the workers that these belong to.
+fn loads_of_writers(of_partitions: Vec<u64>, workers: Option<(&[u32], u32)>) -> Vec<u64> {
+    let Some((worker_of, count)) = workers else { return of_partitions };
+    let mut loads = vec![0; count as usize];
+    for (load, worker) in of_partitions.iter().zip(worker_of) {
+        loads[*worker as usize] += load;
+    }
+    loads
 }
 
 /// What can be moved.

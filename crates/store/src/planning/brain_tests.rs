@@ -27,6 +27,8 @@ struct World {
     waited_ns: u64,
     pins_max: usize,
     store_bytes: f64,
+    /// Of each partition, one of two.
+    worker_of: Option<Vec<u32>>,
 }
 
 fn key(number: u64) -> Vec<u8> {
@@ -54,6 +56,7 @@ impl World {
             waited_ns: 0,
             pins_max: settings.pins_max,
             store_bytes: 1e8,
+            worker_of: None,
         }
     }
 
@@ -104,7 +107,9 @@ impl World {
 
     fn ask(&mut self, carry_out: bool) {
         let sizes = || Sizes { record_bytes: 1000.0, store_bytes: self.store_bytes };
-        let sight = Sight { now_ns: self.now_ns, placement: &self.placement, partitions: PARTITIONS, sizes: &sizes };
+        let workers = self.worker_of.as_ref().map(|worker_of| (&worker_of[..], 2));
+        let (now_ns, placement) = (self.now_ns, &self.placement);
+        let sight = Sight { now_ns, placement, partitions: PARTITIONS, workers, sizes: &sizes };
         let thought = self.brain.ask(&sight).expect("no error");
         if thought != Thought::Nothing {
             self.brain.spent(self.now_ns, 3_000_000);
@@ -259,6 +264,31 @@ fn hot_keys_of_one_partition_are_spread_where_writers_wait_for_each_other_and_on
     }
 }
 
+/// Under the executor `pinned` writers wait for workers: partitions change those for nothing, so keys move only where that cannot help.
+#[test]
+fn keys_move_between_workers_where_one_partition_keeps_one_busy_and_not_where_the_workers_are_even() {
+    let placement = Placement::hash(PARTITIONS);
+    let keys_of = |partition: u16| {
+        (0..).filter(|number| placement.owner(&key(*number)) == PartitionId(partition)).take(40).collect::<Vec<u64>>()
+    };
+    // All load in one partition, or in two that have a worker each.
+    for (hot, spread) in [(keys_of(3), true), ([keys_of(2), keys_of(3)].concat(), false)] {
+        let mut world = World::new(DEFAULT_PLANNER);
+        let worker_of: Vec<u32> = (0..PARTITIONS).map(|partition| partition % 2).collect();
+        world.worker_of = Some(worker_of.clone());
+        let of_worker = |world: &World, worker: u32| {
+            hot.iter().filter(|number| worker_of[world.placement.owner(&key(**number)).index()] == worker).count()
+        };
+        for _ in 0..8 {
+            world.waited_ns = if spread && of_worker(&world, 1) < 30 { 0 } else { SECOND_NS / 4 };
+            world.second(Kind::Write, 10_000, |random| vec![hot[random.usize(0..hot.len())]]);
+        }
+        let (first, second) = (of_worker(&world, 0), of_worker(&world, 1));
+        assert_eq!(world.moved() > 0, spread, "{:?}, {:?}", world.refused, world.drafts);
+        assert!(first.abs_diff(second) * 2 <= hot.len(), "{first} keys of the first worker, {second} of the second");
+    }
+}
+
 #[test]
 fn what_is_hot_in_one_slot_is_spread_key_by_key() {
     let placement = Placement::hash(PARTITIONS);
@@ -340,7 +370,8 @@ fn a_plan_that_was_given_up_is_not_made_again_at_once() {
         times.0[Way::Write.index()][10] = Timed { apart: 100.0, apart_ns: 8e6, apart_cut: 800.0, ..Timed::default() };
         world.now_ns += SECOND_NS;
         world.brain.measure(world.now_ns, &times, 0);
-        let sight = Sight { now_ns: world.now_ns, placement: &world.placement, partitions: PARTITIONS, sizes: &sizes };
+        let (now_ns, placement) = (world.now_ns, &world.placement);
+        let sight = Sight { now_ns, placement, partitions: PARTITIONS, workers: None, sizes: &sizes };
         if let Thought::Draft(draft) = world.brain.ask(&sight).expect("no error") {
             assert_eq!(
                 world.brain.ask(&Sight { now_ns: u64::MAX / 2, ..sight }).expect("no error"),

@@ -49,6 +49,7 @@ pub(crate) use settings::{DEFAULT_PLANNER, Settings};
 pub(crate) use watch::Watch;
 
 use crate::migration::{Mover, Pace, Tidier};
+use crate::pinned::Crew;
 use crate::{Options, Placement, Store};
 use brain::{Brain, Draft, Load, Sight, Sizes, Thought};
 
@@ -78,6 +79,7 @@ pub(crate) struct Driver {
     io: Arc<dyn Io>,
     dir: PathBuf,
     partitions: u32,
+    crew: Option<Arc<Crew>>,
     planner: &'static str,
     /// What lanes had waited when it was looked last.
     waited_ns: Mutex<u64>,
@@ -97,6 +99,8 @@ pub(crate) struct Parts {
     pub(crate) io: Arc<dyn Io>,
     pub(crate) dir: PathBuf,
     pub(crate) partitions: u32,
+    /// Who writes, under the executor `pinned`.
+    pub(crate) crew: Option<Arc<Crew>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -130,6 +134,7 @@ impl Planning {
             io: parts.io,
             dir: parts.dir,
             partitions: parts.partitions,
+            crew: parts.crew,
             planner: planner.name(),
             clock,
             end: Mutex::default(),
@@ -201,7 +206,9 @@ impl Driver {
         self.take_in(&mut brain, placement, now_ns);
         let sizes = || self.sizes();
         let begun_ns = (self.clock)();
-        let thought = brain.ask(&Sight { now_ns, placement, partitions: self.partitions, sizes: &sizes });
+        let workers = self.crew.as_ref().map(|crew| (crew.worker_of(), crew.count()));
+        let workers = workers.as_ref().map(|(worker_of, count)| (&worker_of[..], *count));
+        let thought = brain.ask(&Sight { now_ns, placement, partitions: self.partitions, workers, sizes: &sizes });
         brain.spent(now_ns, (self.clock)() - begun_ns);
         let mut judged = false;
         if let Some(outcome) = brain.take_outcome() {

@@ -1,0 +1,190 @@
+//! What a worker does with the writes that it takes.
+//!
+//! All that has come since the last time is one round. A round is cut into runs, each of writes that go to one lane in one way: a run is one
+//! application to the engine, or one record of the store's journal, and one sync.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::TryLockError;
+use std::sync::atomic::Ordering;
+
+use biombo_base::clock::monotonic_ns;
+use biombo_engine::{Durability, Error, ErrorKind, Op, Result};
+
+use super::queue::Came;
+use super::{Crew, Slip, Work};
+use crate::lane::Attempt;
+
+/// Bytes of a run, but for its first write: a transaction must not grow without bound.
+const RUN_BYTES_MAX: usize = 8 << 20;
+/// How often it is looked which worker has more to do than others.
+const BALANCE_NS: u64 = 100_000_000;
+
+/// The writes of a round, and room for the next.
+#[derive(Default)]
+struct Round {
+    /// Tickets to be answered.
+    slips: Vec<Option<Slip>>,
+    /// What is written on them; those past the end of `slips` are blanks.
+    works: Vec<Work>,
+    /// Their order by lanes.
+    order: Vec<usize>,
+    /// Of a run: whether each was written.
+    landed: Vec<bool>,
+}
+
+/// Takes slips from a queue.
+struct Slips<'a>(&'a mut Vec<Option<Slip>>);
+
+impl Extend<Slip> for Slips<'_> {
+    fn extend<I: IntoIterator<Item = Slip>>(&mut self, slips: I) {
+        self.0.extend(slips.into_iter().map(Some));
+    }
+}
+
+impl Round {
+    fn answer(&mut self, at: usize, answer: Result<Attempt>) {
+        if let Some(slip) = self.slips.get_mut(at).and_then(Option::take) {
+            slip.answer(answer);
+        }
+    }
+}
+
+/// How many of these writes, by their places in the order of lanes, are one run: at least one.
+fn run_length(works: &[Work], order: &[usize]) -> usize {
+    let way = |at: usize| (works[at].lane, works[at].may_wait);
+    let mut bytes = 0;
+    let alike = order.iter().take_while(|at| {
+        bytes += works[**at].batch.bytes();
+        way(**at) == way(order[0]) && bytes <= RUN_BYTES_MAX
+    });
+    alike.count().max(1)
+}
+
+impl Crew {
+    /// The life of a worker.
+    pub(super) fn run(&self, number: usize) {
+        let mut round = Round::default();
+        while let Some(came) = self.queues[number].take(&mut Slips(&mut round.slips)) {
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                self.serve(&mut round, came);
+                self.balance();
+            }));
+            if done.is_err() {
+                let error =
+                    Error::poisoned("a worker panicked in the middle of a write: close the store and open it again");
+                self.site.poison.set(&error);
+                for at in 0..round.slips.len() {
+                    round.answer(at, Err(Error::new(ErrorKind::Poisoned, error.message())));
+                }
+            }
+            round.slips.clear();
+        }
+    }
+
+    /// Do all writes of a round and answer them.
+    fn serve(&self, round: &mut Round, came: Came) {
+        let begun_ns = monotonic_ns();
+        let count = round.slips.len();
+        if round.works.len() < count {
+            round.works.resize_with(count, Work::default);
+        }
+        for (slip, work) in round.slips.iter().flatten().zip(&mut round.works) {
+            slip.exchange(work);
+        }
+        let mut order = std::mem::take(&mut round.order);
+        order.clear();
+        order.extend(0..count);
+        order.sort_unstable_by_key(|at| (round.works[*at].lane, *at));
+        let mut left = &order[..];
+        let mut now_ns = begun_ns;
+        while let Some(first) = left.first() {
+            let (run, rest) = left.split_at(run_length(&round.works, left));
+            left = rest;
+            let lane = round.works[*first].lane;
+            // What they waited for others, not for the worker to wake.
+            let waits = run.iter().map(|at| round.works[*at].asked_ns);
+            let since = |asked_ns: u64| if came == Came::Awaited { asked_ns.max(begun_ns) } else { asked_ns };
+            let waited_ns = waits.map(|asked_ns| now_ns.saturating_sub(since(asked_ns))).sum();
+            self.site.lanes[lane].count_wait(waited_ns);
+            let result = self.write_run(lane, &round.works, run, &mut round.landed);
+            for (place, at) in run.iter().enumerate() {
+                let answer = match (&result, round.landed.get(place)) {
+                    (_, Some(false)) => Ok(Attempt::Again),
+                    (Ok(()), _) => Ok(Attempt::Landed),
+                    (Err(error), _) => Err(Error::new(error.kind(), error.message())),
+                };
+                round.answer(*at, answer);
+            }
+            let ended_ns = monotonic_ns();
+            self.took_ns[lane].fetch_add(ended_ns - now_ns, Ordering::Relaxed);
+            now_ns = ended_ns;
+        }
+        round.order = order;
+    }
+
+    /// Write a run of a lane as a whole, as durable as its most durable member asks; `landed` says of which members that is so.
+    fn write_run(&self, number: usize, works: &[Work], run: &[usize], landed: &mut Vec<bool>) -> Result<()> {
+        landed.clear();
+        let site = &self.site;
+        let lane = &site.lanes[number];
+        let instance = &site.instances[lane.instance];
+        let journal = instance.deferred.as_ref().zip(site.intents.as_ref()).filter(|_| works[run[0]].may_wait);
+        if let Some((_, intents)) = journal {
+            intents.make_room(&site.lanes, &site.instances, &site.poison)?;
+        }
+        let mut durability = Durability::Relaxed;
+        let gathered = {
+            let mut held = lane.lock();
+            site.poison.check()?;
+            let version = site.topology.version();
+            landed.extend(run.iter().map(|at| works[*at].version == version && held.admits_batch(&works[*at].batch)));
+            let members = || run.iter().zip(landed.iter()).filter(|(_, landed)| **landed).map(|(at, _)| &works[*at]);
+            let ops: Vec<Op<'_>> = members().flat_map(|work| work.batch.iter()).collect();
+            if ops.is_empty() {
+                return Ok(());
+            }
+            durability = members().map(|work| work.durability).fold(durability, Durability::max);
+            lane.count(&ops);
+            match journal {
+                Some((deferred, intents)) => {
+                    let gathered =
+                        intents.commit_in_lane(number, &mut held, deferred, &ops, durability, &site.poison)?;
+                    Some((intents, gathered))
+                }
+                None => {
+                    lane.publish(&mut held, instance, &ops, durability, &site.poison)?;
+                    None
+                }
+            }
+        };
+        match gathered {
+            Some((intents, gathered)) => intents.relieve(gathered, instance, lane.instance, &site.poison),
+            None if durability == Durability::Sync && instance.engine.capabilities().sync_apart => {
+                instance.sync(&site.poison)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Give lanes to other workers, if it is time to, and nobody else does.
+    fn balance(&self) {
+        let now_ns = monotonic_ns();
+        let mut balance = match self.balance.try_lock() {
+            Ok(balance) => balance,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if !balance.is_due(now_ns, BALANCE_NS) {
+            return;
+        }
+        let mut worker_of = self.worker_of();
+        let took_ns = self.took_ns.iter().map(|took_ns| took_ns.swap(0, Ordering::Relaxed));
+        let changed = balance.look(now_ns, took_ns, &mut worker_of, self.count());
+        if changed > 0 {
+            self.reassigned.fetch_add(changed, Ordering::Relaxed);
+            for (worker, new) in self.worker_of.iter().zip(worker_of) {
+                worker.store(new, Ordering::Relaxed);
+            }
+        }
+    }
+}
