@@ -68,8 +68,9 @@ pub enum Executor {
     /// Whoever calls, on its own thread: the quickest where callers run on processors of their own.
     #[default]
     Direct,
-    /// So many threads, each bound to a processor, to which the partitions are dealt by their load (no more of them than partitions). A caller hands
-    /// its write over and waits; what comes to a partition at the same time is written, and synced, at once. Batches over several
+    /// So many threads, each bound to a processor, to which the partitions are dealt (no more of them than partitions): in turn, and anew by
+    /// the time that each partition takes where the store repartitions itself ([`Options::repartition`]). A caller hands its write over
+    /// and waits; what comes to a partition at the same time is written, and synced, at once. Batches over several
     /// partitions, read-modify-writes and writes of more than 1 MiB still run on their caller's thread.
     Pinned {
         /// 1 to [`PARTITIONS_MAX`].

@@ -12,29 +12,16 @@ const GAIN_MIN: f64 = 0.1;
 /// What is remembered of the lanes.
 pub(crate) struct Balance {
     loads: Vec<f64>,
-    looked_ns: u64,
 }
 
 impl Balance {
-    pub(crate) fn new(lanes: usize, now_ns: u64) -> Self {
-        Self { loads: vec![0.0; lanes], looked_ns: now_ns }
-    }
-
-    /// Whether so much time has passed since it was looked last.
-    pub(crate) fn is_due(&self, now_ns: u64, every_ns: u64) -> bool {
-        now_ns.saturating_sub(self.looked_ns) >= every_ns
+    pub(crate) fn new(lanes: usize) -> Self {
+        Self { loads: vec![0.0; lanes] }
     }
 
     /// Take in what each lane took since the last time, in nanoseconds, and change `worker_of` where that evens the load of `workers` workers.
     /// Returns how many lanes have another worker now.
-    pub(crate) fn look(
-        &mut self,
-        now_ns: u64,
-        took_ns: impl Iterator<Item = u64>,
-        worker_of: &mut [u32],
-        workers: u32,
-    ) -> u64 {
-        self.looked_ns = now_ns;
+    pub(crate) fn look(&mut self, took_ns: impl Iterator<Item = u64>, worker_of: &mut [u32], workers: u32) -> u64 {
         for (load, took_ns) in self.loads.iter_mut().zip(took_ns) {
             *load = *load / 2.0 + took_ns as f64;
         }
@@ -92,10 +79,10 @@ mod tests {
 
     /// What comes of looking often enough at lanes that take so much each time.
     fn settle(took_ns: &[u64], worker_of: &mut [u32], workers: u32) -> (u64, Vec<f64>) {
-        let mut balance = Balance::new(took_ns.len(), 0);
+        let mut balance = Balance::new(took_ns.len());
         let mut changed = 0;
-        for turn in 0..20 {
-            changed += balance.look(turn, took_ns.iter().copied(), worker_of, workers);
+        for _ in 0..20 {
+            changed += balance.look(took_ns.iter().copied(), worker_of, workers);
         }
         let loads: Vec<f64> = took_ns.iter().map(|ns| *ns as f64).collect();
         (changed, of_workers(&loads, worker_of, workers))
@@ -145,14 +132,14 @@ mod tests {
 
     #[test]
     fn what_was_is_forgotten() {
-        let mut balance = Balance::new(4, 0);
+        let mut balance = Balance::new(4);
         let mut worker_of = [0, 1, 0, 1];
-        for turn in 0..9 {
-            balance.look(turn, [500, 0, 500, 0].into_iter(), &mut worker_of, 2);
+        for _ in 0..9 {
+            balance.look([500, 0, 500, 0].into_iter(), &mut worker_of, 2);
         }
         assert_ne!(worker_of[0], worker_of[2]);
-        for turn in 9..20 {
-            balance.look(turn, [500, 500, 0, 0].into_iter(), &mut worker_of, 2);
+        for _ in 9..20 {
+            balance.look([500, 500, 0, 0].into_iter(), &mut worker_of, 2);
         }
         assert_ne!(worker_of[0], worker_of[1], "{worker_of:?}");
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `queue` | how a write is handed over, and its caller waits |
 //! | `worker` | what a worker does with the writes that it takes: one group for each lane, written and synced at once |
-//! | `balance` | which worker runs which lane, by the time that lanes take |
+//! | `balance` | which worker runs which lane, by the time that lanes take: asked by a store that repartitions itself, ten times a second |
 //!
 //! It is a choice of who runs a write, not of what the write does: a worker takes the lane's lock as any caller does under `direct`, and everything
 //! that holds several lanes at once (snapshots, batches over several partitions, moves) goes on as it does there. So a lane may change its worker
@@ -29,8 +29,8 @@ mod queue;
 mod tests;
 mod worker;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
 use biombo_base::clock::monotonic_ns;
@@ -43,7 +43,7 @@ use crate::poison::Poison;
 use crate::present::Present;
 use crate::seam;
 use crate::topology::Topology;
-use balance::Balance;
+pub(crate) use balance::Balance;
 use queue::{Queue, Ticket};
 
 /// Operations larger than this together are written by their caller, uncopied.
@@ -95,9 +95,8 @@ pub(crate) struct Crew {
     queues: Box<[Queue<Slip>]>,
     /// The worker of each lane.
     worker_of: Box<[AtomicU32]>,
-    /// What each lane took since it was looked last.
+    /// What each lane took since loads were evened last.
     took_ns: Box<[AtomicU64]>,
-    balance: Mutex<Balance>,
     /// How often a lane has changed its worker.
     reassigned: AtomicU64,
 }
@@ -118,7 +117,6 @@ impl Workers {
             queues: (0..count).map(|_| Queue::new(QUEUE_MAX)).collect(),
             worker_of: (0..lanes).map(|lane| AtomicU32::new((lane % count) as u32)).collect(),
             took_ns: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
-            balance: Mutex::new(Balance::new(lanes, monotonic_ns())),
             reassigned: AtomicU64::new(0),
         });
         let cpus = topology::Topology::detect().cpus();
@@ -193,6 +191,17 @@ impl Crew {
     /// The worker of each lane, at this moment.
     pub(crate) fn worker_of(&self) -> Vec<u32> {
         self.worker_of.iter().map(|worker| worker.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Give lanes to other workers where that evens what these have to do; one caller at a time.
+    pub(crate) fn even(&self, balance: &mut Balance) {
+        let mut worker_of = self.worker_of();
+        let took_ns = self.took_ns.iter().map(|took_ns| took_ns.swap(0, Ordering::Relaxed));
+        let changed = balance.look(took_ns, &mut worker_of, self.count());
+        self.reassigned.fetch_add(changed, Ordering::Relaxed);
+        for (worker, new) in self.worker_of.iter().zip(worker_of) {
+            worker.store(new, Ordering::Relaxed);
+        }
     }
 
     /// How often a lane has changed its worker.

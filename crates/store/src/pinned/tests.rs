@@ -79,6 +79,10 @@ struct Fixture {
 }
 
 fn fixture(script: Script, partitions: u32, workers: u32) -> Fixture {
+    fixture_of(script, Options::new().partitions(partitions).executor(Executor::Pinned { workers }))
+}
+
+fn fixture_of(script: Script, options: Options) -> Fixture {
     let (script, dir) = (Arc::new(script), tempfile::tempdir().expect("a directory"));
     let mut registry = Registry::new();
     let shared = Arc::clone(&script);
@@ -90,8 +94,8 @@ fn fixture(script: Script, partitions: u32, workers: u32) -> Fixture {
         }),
         ..memory::kind()
     });
-    let options = Options::new().engine("scripted").partitions(partitions).partitioning(Partitioning::Hard);
-    let store = options.executor(Executor::Pinned { workers }).open(dir.path().join("db"), &registry).expect("a store");
+    let options = options.engine("scripted").partitioning(Partitioning::Hard);
+    let store = options.open(dir.path().join("db"), &registry).expect("a store");
     Fixture { store, script, _dir: dir }
 }
 
@@ -124,6 +128,8 @@ fn what_comes_at_the_same_time_is_written_and_synced_at_once() {
     let writes = threads * each;
     assert!(syncs <= writes / 2 && applied <= writes / 2, "{syncs} syncs, {applied} applications of {writes} writes");
     assert_eq!(fixture.store.count().expect("count"), writes as u64);
+    let waited_ns: u64 = fixture.store.inner.lanes.iter().map(|lane| lane.waited_ns()).sum();
+    assert!(waited_ns > 0, "who came while others were written has waited");
 }
 
 #[test]
@@ -195,7 +201,9 @@ fn batches_ranges_and_large_values_of_one_partition_are_written_whole() {
 
 #[test]
 fn partitions_leave_the_worker_that_has_more_to_do() {
-    let fixture = fixture(Script { apply_time: Duration::from_micros(50), ..Script::default() }, 8, 2);
+    let script = Script { apply_time: Duration::from_micros(50), ..Script::default() };
+    let options = Options::new().partitions(8).executor(Executor::Pinned { workers: 2 });
+    let fixture = fixture_of(script, options.repartition("1s".parse().expect("a second")));
     let store = &fixture.store;
     assert_eq!(store.stats().expect("stats").worker_by_partition, [0, 1, 0, 1, 0, 1, 0, 1]);
     // Partitions 0, 2, 4 and 6 are all that is written.
@@ -222,7 +230,6 @@ fn partitions_leave_the_worker_that_has_more_to_do() {
             if late || (of_first == 2 && stats.moves.workers >= 2) {
                 is_over.store(true, Ordering::SeqCst);
                 assert!(!late, "{:?} after {} changes", stats.worker_by_partition, stats.moves.workers);
-                assert_eq!(stats.moves.units, 0, "no key has moved");
                 return;
             }
         }

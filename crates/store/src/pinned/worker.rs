@@ -4,7 +4,6 @@
 //! application to the engine, or one record of the store's journal, and one sync.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 
 use biombo_base::clock::monotonic_ns;
@@ -16,8 +15,6 @@ use crate::lane::Attempt;
 
 /// Bytes of a run, but for its first write: a transaction must not grow without bound.
 const RUN_BYTES_MAX: usize = 8 << 20;
-/// How often it is looked which worker has more to do than others.
-const BALANCE_NS: u64 = 100_000_000;
 
 /// The writes of a round, and room for the next.
 #[derive(Default)]
@@ -65,10 +62,7 @@ impl Crew {
     pub(super) fn run(&self, number: usize) {
         let mut round = Round::default();
         while let Some(came) = self.queues[number].take(&mut Slips(&mut round.slips)) {
-            let done = catch_unwind(AssertUnwindSafe(|| {
-                self.serve(&mut round, came);
-                self.balance();
-            }));
+            let done = catch_unwind(AssertUnwindSafe(|| self.serve(&mut round, came)));
             if done.is_err() {
                 let error =
                     Error::poisoned("a worker panicked in the middle of a write: close the store and open it again");
@@ -163,28 +157,6 @@ impl Crew {
                 instance.sync(&site.poison)
             }
             None => Ok(()),
-        }
-    }
-
-    /// Give lanes to other workers, if it is time to, and nobody else does.
-    fn balance(&self) {
-        let now_ns = monotonic_ns();
-        let mut balance = match self.balance.try_lock() {
-            Ok(balance) => balance,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
-        if !balance.is_due(now_ns, BALANCE_NS) {
-            return;
-        }
-        let mut worker_of = self.worker_of();
-        let took_ns = self.took_ns.iter().map(|took_ns| took_ns.swap(0, Ordering::Relaxed));
-        let changed = balance.look(now_ns, took_ns, &mut worker_of, self.count());
-        if changed > 0 {
-            self.reassigned.fetch_add(changed, Ordering::Relaxed);
-            for (worker, new) in self.worker_of.iter().zip(worker_of) {
-                worker.store(new, Ordering::Relaxed);
-            }
         }
     }
 }

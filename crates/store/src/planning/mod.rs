@@ -49,7 +49,7 @@ pub(crate) use settings::{DEFAULT_PLANNER, Settings};
 pub(crate) use watch::Watch;
 
 use crate::migration::{Mover, Pace, Tidier};
-use crate::pinned::Crew;
+use crate::pinned::{Balance, Crew};
 use crate::{Options, Placement, Store};
 use brain::{Brain, Draft, Load, Sight, Sizes, Thought};
 
@@ -80,6 +80,7 @@ pub(crate) struct Driver {
     dir: PathBuf,
     partitions: u32,
     crew: Option<Arc<Crew>>,
+    balance: Mutex<Balance>,
     planner: &'static str,
     /// What lanes had waited when it was looked last.
     waited_ns: Mutex<u64>,
@@ -134,6 +135,7 @@ impl Planning {
             io: parts.io,
             dir: parts.dir,
             partitions: parts.partitions,
+            balance: Mutex::new(Balance::new(parts.partitions as usize)),
             crew: parts.crew,
             planner: planner.name(),
             clock,
@@ -204,6 +206,10 @@ impl Driver {
         let topology = self.mover.topology.get().1;
         let placement = &topology.placement;
         self.take_in(&mut brain, placement, now_ns);
+        // That costs nothing; only what is left of it may be worth a move.
+        if let Some(crew) = &self.crew {
+            crew.even(&mut lock(&self.balance));
+        }
         let sizes = || self.sizes();
         let begun_ns = (self.clock)();
         let workers = self.crew.as_ref().map(|crew| (crew.worker_of(), crew.count()));
