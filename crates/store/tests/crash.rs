@@ -15,7 +15,7 @@ use std::time::Duration;
 use biombo_base::io::Io;
 use biombo_base::io::sim::{Campaign, Crash, Fault, FaultKind, Random, SimIo};
 use biombo_engine::{Batch, Durability, ErrorKind};
-use biombo_store::{Options, Range, Store, Update};
+use biombo_store::{Executor, Options, Range, Store, Update};
 
 const DIR: &str = "db";
 const PARTITIONS: u32 = 3;
@@ -23,13 +23,23 @@ const PARTITIONS: u32 = 3;
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn open(io: &SimIo, sync_apart: bool) -> biombo_engine::Result<Store> {
-    open_on(Arc::new(io.clone()), sync_apart)
+    open_by(io, sync_apart, Executor::Direct)
 }
 
-fn open_on(io: Arc<dyn Io>, sync_apart: bool) -> biombo_engine::Result<Store> {
+fn open_by(io: &SimIo, sync_apart: bool, executor: Executor) -> biombo_engine::Result<Store> {
+    open_on(Arc::new(io.clone()), sync_apart, executor)
+}
+
+/// Half of the histories are written by workers: while one writes, its caller waits, so what happens follows from the seed all the same.
+fn an_executor(random: &mut Random) -> Executor {
+    if random.below(2) == 0 { Executor::Direct } else { Executor::Pinned { workers: 2 } }
+}
+
+fn open_on(io: Arc<dyn Io>, sync_apart: bool, executor: Executor) -> biombo_engine::Result<Store> {
     Options::new()
         .engine("simulated")
         .partitions(PARTITIONS)
+        .executor(executor)
         .journal_segment_bytes(16 << 10)
         .io(Arc::clone(&io))
         .open(Path::new(DIR), &common::registry(io, sync_apart))
@@ -52,7 +62,8 @@ struct Step {
 
 /// A random history on a new disk. Returns the states, the first of them the empty one of the finished creation.
 fn history(io: &SimIo, random: &mut Random, sync_apart: bool) -> Vec<Step> {
-    let mut store = open(io, sync_apart).expect("create");
+    let executor = an_executor(random);
+    let mut store = open_by(io, sync_apart, executor).expect("create");
     let mut model = Model::new();
     let mut steps = vec![Step { acknowledged_at: io.event_count(), after: model.clone() }];
     for step in 0..24u32 {
@@ -109,7 +120,7 @@ fn history(io: &SimIo, random: &mut Random, sync_apart: bool) -> Vec<Step> {
             10 => store.flush().expect("flush"),
             _ => {
                 drop(store);
-                store = open(io, sync_apart).expect("reopen");
+                store = open_by(io, sync_apart, executor).expect("reopen");
             }
         }
         // A scan brings deferred writes into their engines: most steps look with gets, so that writes wait for several steps.
@@ -321,7 +332,7 @@ fn mix(campaign: &mut Campaign, seed: u64, sync_apart: bool) {
     let mut random = Random(seed ^ 0xb10b0);
     let kind = KINDS[(seed % KINDS.len() as u64) as usize];
     let io = SimIo::new(seed);
-    let store = open(&io, sync_apart).expect("create");
+    let store = open_by(&io, sync_apart, an_executor(&mut random)).expect("create");
     let mut writes: Vec<Write> = Vec::new();
     let sync_in = kind.sync_in[random.below(3) as usize];
     for number in 0..kind.writes {
@@ -455,7 +466,7 @@ fn fill(io: &SimIo) -> (biombo_engine::Result<()>, Vec<Vec<u8>>) {
 fn the_campaign_catches_a_disk_that_ignores_syncs() {
     let io = SimIo::new(1);
     let deaf: Arc<dyn Io> = Arc::new(common::Deaf(Arc::new(io.clone())));
-    let store = open_on(deaf, true).expect("create");
+    let store = open_on(deaf, true, Executor::Direct).expect("create");
     store.put_with(b"acknowledged", b"x", Durability::Sync).expect("put");
     let expected = contents(&store);
     let image = io.crash(io.event_count(), Crash::Nothing);
