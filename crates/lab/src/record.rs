@@ -27,7 +27,7 @@ pub struct Record {
     pub partitioning: String,
     /// Partitions; 1 for `none`.
     pub partitions: u32,
-    /// Who runs a partition's writes: `direct`.
+    /// Who runs a partition's writes: `direct` or `pinned`.
     pub executor: String,
     /// Client threads.
     pub threads: u32,
@@ -82,6 +82,9 @@ pub struct Record {
     /// The version of this program.
     pub version: String,
 
+    /// The workers of the executor `pinned`; `null` under `direct`.
+    #[serde(default)]
+    pub workers: Option<u32>,
     /// How records were chosen.
     pub distribution: String,
     /// What a compressor leaves of a value; 1: it cannot shrink it.
@@ -217,19 +220,26 @@ impl From<Option<Compaction>> for CompactionFigures {
 }
 
 impl Record {
-    /// The label of engine and layout in tables and plots, such as `lmdb`, `lmdb hard-8`, or `lmdb hard-8 moving 1s`.
+    /// The label of engine and layout in tables and plots, such as `lmdb`, `lmdb hard-8`, or `lmdb hard-8 pinned-2 moving 1s`.
     pub fn label(&self) -> String {
         let repartition = Some(self.repartition.as_str()).filter(|repartition| *repartition != "off");
-        label(&self.engine, &self.partitioning, self.partitions, repartition)
+        label(&self.engine, &self.partitioning, self.partitions, self.workers, repartition)
     }
 }
 
-pub(crate) fn label(engine: &str, partitioning: &str, partitions: u32, repartition: Option<&str>) -> String {
-    match (partitioning, repartition) {
-        ("none", _) => engine.to_owned(),
-        (layout, None) => format!("{engine} {layout}-{partitions}"),
-        (layout, Some(every)) => format!("{engine} {layout}-{partitions} moving {every}"),
+pub(crate) fn label(
+    engine: &str,
+    partitioning: &str,
+    partitions: u32,
+    workers: Option<u32>,
+    repartition: Option<&str>,
+) -> String {
+    if partitioning == "none" {
+        return engine.to_owned();
     }
+    let workers = workers.map_or(String::new(), |workers| format!(" pinned-{workers}"));
+    let moving = repartition.map_or(String::new(), |every| format!(" moving {every}"));
+    format!("{engine} {partitioning}-{partitions}{workers}{moving}")
 }
 
 /// Parse JSON lines; the error names the line.

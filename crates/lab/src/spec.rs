@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use biombo_base::io::IoMode;
 use biombo_base::{Error, Result};
+use biombo_store::Executor;
 use serde::{Deserialize, Serialize};
 
 use crate::record::label;
@@ -127,6 +128,9 @@ pub struct RunSpec {
     /// How files are read that are written no more: `mmap` or `direct`; `None`: the engine's own way.
     #[serde(default)]
     pub io: Option<String>,
+    /// The workers of the executor `pinned`; `None`: `direct`.
+    #[serde(default)]
+    pub workers: Option<u32>,
     /// How often the store repartitions itself, such as `1s`; `None`: it does not.
     #[serde(default)]
     pub repartition: Option<String>,
@@ -159,6 +163,11 @@ impl RunSpec {
         self.io.as_deref().map(|name| name.parse().map_err(Error::invalid)).transpose()
     }
 
+    /// Who runs a partition's writes.
+    pub fn executor(&self) -> Executor {
+        self.workers.map_or(Executor::Direct, |workers| Executor::Pinned { workers })
+    }
+
     /// The name of what it does: of a trace, its files' names without folders and endings.
     pub fn work(&self) -> String {
         let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -174,7 +183,7 @@ impl RunSpec {
         format!(
             "{} {}, {} + {} bytes, {} thread{}, repetition {}",
             self.work(),
-            label(&self.engine, self.partitioning.name(), self.partitions, self.repartition.as_deref()),
+            label(&self.engine, self.partitioning.name(), self.partitions, self.workers, self.repartition.as_deref()),
             self.key_bytes,
             self.value_bytes,
             self.threads,

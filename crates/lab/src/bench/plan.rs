@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use biombo_base::io::IoMode;
 use biombo_base::{Error, Result};
 use biombo_engine::{Durability, Registry};
-use biombo_store::{Repartition, planner_names};
+use biombo_store::{Executor, Repartition, planner_names};
 
 use crate::measure::host;
 use crate::spec::{Partitioning, Placement, RunSpec};
@@ -48,6 +48,8 @@ pub struct Plan {
     pub space_amplification: Option<f64>,
     /// How engines read files that they write no more; `None`: each its own way.
     pub io: Option<IoMode>,
+    /// Who runs the writes of `soft` and `hard` layouts.
+    pub executors: Vec<Executor>,
     /// How often `hard` layouts repartition themselves.
     pub repartitions: Vec<Repartition>,
     /// Who plans the moves; `None`: the store's own choice.
@@ -88,6 +90,7 @@ impl Default for Plan {
             cache_bytes: None,
             space_amplification: None,
             io: None,
+            executors: vec![Executor::Direct],
             repartitions: vec![Repartition::Off],
             planner: None,
             memory_bytes: None,
@@ -154,6 +157,13 @@ impl Plan {
             return Err(Error::invalid(format!("--planner {name} is none of {}", known.join(", "))));
         }
         let divided = self.partitionings.iter().any(|p| *p != Partitioning::None);
+        require(!self.executors.is_empty(), "name `direct` or `pinned` with --executor")?;
+        let most = self.executors.iter().filter_map(|executor| executor.workers());
+        require(
+            most.clone().all(|workers| (1..=PARTITIONS_MAX).contains(&workers)),
+            &format!("--workers must be 1 to {PARTITIONS_MAX}"),
+        )?;
+        require(divided || most.count() == 0, "--executor pinned runs partitions: choose --partitioning hard or soft")?;
         require(
             !divided
                 || (!self.partitions.is_empty() && self.partitions.iter().all(|p| (1..=PARTITIONS_MAX).contains(p))),
@@ -247,7 +257,7 @@ impl Plan {
         for repetition in 1..=self.repeat {
             for (task, threads, key_bytes, value_bytes) in self.points() {
                 for engine in &self.engines {
-                    for (partitioning, partitions, repartition) in self.layouts() {
+                    for (partitioning, partitions, executor, repartition) in self.layouts() {
                         let spec = RunSpec {
                             engine: engine.clone(),
                             task,
@@ -267,6 +277,7 @@ impl Plan {
                             space_amplification: self.space_amplification,
                             io: self.io.map(|io| io.name().to_owned()),
                             planner: self.planner.clone().filter(|_| repartition != Repartition::Off),
+                            workers: executor.workers(),
                             repartition: (repartition != Repartition::Off).then(|| repartition.to_string()),
                             memory_bytes: self.memory_bytes,
                             seed: self.seed.wrapping_add(u64::from(repetition - 1)),
@@ -299,17 +310,21 @@ impl Plan {
         points
     }
 
-    /// Where there is nothing to be moved, nothing moves by itself.
-    fn layouts(&self) -> Vec<(Partitioning, u32, Repartition)> {
+    /// Where there is nothing to be moved, nothing moves by itself; an engine used directly has no executor.
+    fn layouts(&self) -> Vec<(Partitioning, u32, Executor, Repartition)> {
         let mut layouts = Vec::new();
         for &partitioning in &self.partitionings {
-            let partitions = if partitioning == Partitioning::None { &[1][..] } else { &self.partitions };
+            let (partitions, executors) = match partitioning {
+                Partitioning::None => (&[1][..], &[Executor::Direct][..]),
+                _ => (&self.partitions[..], &self.executors[..]),
+            };
             for &partitions in partitions {
-                match (partitioning, partitions) {
-                    (Partitioning::Hard, 2..) => {
-                        layouts.extend(self.repartitions.iter().map(|every| (partitioning, partitions, *every)));
-                    }
-                    _ => layouts.push((partitioning, partitions, Repartition::Off)),
+                let repartitions = match (partitioning, partitions) {
+                    (Partitioning::Hard, 2..) => &self.repartitions[..],
+                    _ => &[Repartition::Off][..],
+                };
+                for &executor in executors {
+                    layouts.extend(repartitions.iter().map(|every| (partitioning, partitions, executor, *every)));
                 }
             }
         }
@@ -404,6 +419,30 @@ mod tests {
         refused(Plan { partitions: vec![1], ..plan.clone() }, "hard partitions");
         refused(Plan { repartitions: vec![Repartition::Off], ..plan.clone() }, "--planner plans moves");
         refused(Plan { repartitions: Vec::new(), ..plan }, "--repartition");
+    }
+
+    #[test]
+    fn executors_stand_side_by_side_and_an_engine_used_directly_has_none() {
+        let plan = Plan {
+            engines: vec!["memory".into()],
+            partitionings: vec![Partitioning::None, Partitioning::Soft, Partitioning::Hard],
+            partitions: vec![4],
+            executors: vec![Executor::Direct, Executor::Pinned { workers: 2 }],
+            repeat: 1,
+            ..plan()
+        };
+        plan.check(&registry()).unwrap();
+        let labels: Vec<_> = plan.runs().iter().map(|run| run.label()).collect();
+        let layouts: Vec<_> = labels.iter().map(|label| label.split(',').next().unwrap()).collect();
+        let expected = ["memory", "memory soft-4", "memory soft-4 pinned-2", "memory hard-4", "memory hard-4 pinned-2"];
+        assert_eq!(layouts, expected.map(|layout| format!("a {layout}")));
+        let refused = |plan: Plan, what: &str| {
+            let error = plan.check(&registry()).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        };
+        refused(Plan { partitionings: vec![Partitioning::None], ..plan.clone() }, "hard or soft");
+        refused(Plan { executors: vec![Executor::Pinned { workers: 0 }], ..plan.clone() }, "--workers");
+        refused(Plan { executors: Vec::new(), ..plan }, "--executor");
     }
 
     #[test]

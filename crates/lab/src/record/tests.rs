@@ -17,7 +17,8 @@ const DOCUMENTED: &str = r#"{"bench":"ycsb","workload":"a","engine":"log","parti
  "host":{"cpu":"","cores":2,"kernel":""},"version":""}"#;
 
 /// What this version adds at the top.
-const ADDED: [&str; 14] = [
+const ADDED: [&str; 15] = [
+    "workers",
     "distribution",
     "compression_ratio",
     "rate",
@@ -44,6 +45,7 @@ pub(crate) fn record(engine: &str, partitioning: &str, repetition: u32, ops_per_
         partitioning: partitioning.into(),
         partitions: if partitioning == "none" { 1 } else { 8 },
         executor: "direct".into(),
+        workers: None,
         threads: 2,
         durability: "os".into(),
         placement: "hash".into(),

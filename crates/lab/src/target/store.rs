@@ -37,6 +37,7 @@ impl StoreTarget {
             })
             .cache_bytes(spec.cache_bytes)
             .durability(durability)
+            .executor(spec.executor())
             .value_bytes(spec.value_bytes)
             .create_new(true);
         if let Some(bound) = spec.space_amplification {

@@ -70,6 +70,7 @@ fn run(task: impl Into<Task>, seconds: Option<f64>) -> RunSpec {
         cache_bytes: 1 << 20,
         space_amplification: None,
         io: None,
+        workers: None,
         repartition: None,
         planner: None,
         memory_bytes: None,

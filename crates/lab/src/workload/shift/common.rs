@@ -33,6 +33,11 @@ impl Common {
                 let partition = |record| slot_of(keys, record) % shift.partitions;
                 Self::Chosen(alike(seed, hot, records, partition))
             }
+            ShiftKind::Worker => {
+                // Two workers get them in turn as well.
+                let worker = |record| slot_of(keys, record) % shift.partitions % 2;
+                Self::Chosen(alike(seed, hot, records, worker))
+            }
             ShiftKind::Adversary => Self::Adversary(Arc::new(Adversary::new(seed, hot, records, whereabouts))),
             _ => Self::Nothing,
         }
@@ -121,6 +126,14 @@ mod tests {
         assert!(owners(&partition, 16).len() == 2 && owners(&partition, 4_096).len() > 300, "many slots of it");
         assert_eq!(partition, chosen(Shift { partitions: 8, ..ShiftKind::Partition.into() }, 1, 100_000));
         assert_ne!(partition, chosen(Shift { partitions: 8, ..ShiftKind::Partition.into() }, 2, 100_000));
+    }
+
+    #[test]
+    fn a_worker_is_every_second_partition() {
+        let worker = chosen(Shift { partitions: 8, ..ShiftKind::Worker.into() }, 1, 100_000);
+        let owners = owners(&worker, 8);
+        assert!([[0, 2, 4, 6], [1, 3, 5, 7]].contains(&[owners[0], owners[1], owners[2], owners[3]]), "{owners:?}");
+        assert_eq!((owners.len(), worker.len()), (4, 1_000));
     }
 
     #[test]

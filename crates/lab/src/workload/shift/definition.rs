@@ -21,7 +21,7 @@ pub struct Shift {
     pub group: u32,
     /// The share of the operations that read.
     pub reads: f64,
-    /// Of how many partitions the kind `partition` fills one.
+    /// Of how many partitions the kind `partition` fills one, and the kind `worker` every second.
     pub partitions: u32,
 }
 
@@ -37,7 +37,7 @@ impl From<ShiftKind> for Shift {
     fn from(kind: ShiftKind) -> Self {
         let share = match kind {
             ShiftKind::Crowd => 0.5,
-            ShiftKind::Slot | ShiftKind::Partition | ShiftKind::Monotonic => 1.0,
+            ShiftKind::Slot | ShiftKind::Partition | ShiftKind::Worker | ShiftKind::Monotonic => 1.0,
             _ => 0.9,
         };
         let reads = if kind == ShiftKind::Monotonic { 0.0 } else { 0.5 };
@@ -156,6 +156,10 @@ impl Shift {
             }
             ShiftKind::Partition => format!(
                 "{share} of the operations go to records of one of {} partitions (at most {hot}){rest}; {read}",
+                self.partitions
+            ),
+            ShiftKind::Worker => format!(
+                "{share} of the operations go to records of every second of {} partitions (at most {hot}){rest}; {read}",
                 self.partitions
             ),
             ShiftKind::Adversary if period == 0.0 => {

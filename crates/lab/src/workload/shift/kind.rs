@@ -7,7 +7,7 @@ use biombo_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// What shifts. In all of them a share `reads` of the operations reads and the others replace a value, unless it says otherwise;
-/// `share` of them go to hot records, each of these equally likely, the others to the rest (of `slot`, `partition` and
+/// `share` of them go to hot records, each of these equally likely, the others to the rest (of `slot`, `partition`, `worker` and
 /// `adversary`: to all records).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -29,6 +29,9 @@ pub enum ShiftKind {
     Slot,
     /// The hot records are those that one partition of a hash placement holds before any move. Nothing in it depends on the period.
     Partition,
+    /// The hot records are those of every second partition of a hash placement, as it is before any move: of the partitions that one of
+    /// two workers has at the beginning. Nothing in it depends on the period.
+    Worker,
     /// Every period it asks where the records are that it made hot, and makes those hot that live in the partition with the
     /// fewest of them: it reverses whatever a planner did.
     Adversary,
@@ -36,7 +39,7 @@ pub enum ShiftKind {
 
 impl ShiftKind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Jump,
         Self::Rotate,
         Self::Groups,
@@ -44,6 +47,7 @@ impl ShiftKind {
         Self::Monotonic,
         Self::Slot,
         Self::Partition,
+        Self::Worker,
         Self::Adversary,
     ];
 
@@ -57,6 +61,7 @@ impl ShiftKind {
             Self::Monotonic => "monotonic",
             Self::Slot => "slot",
             Self::Partition => "partition",
+            Self::Worker => "worker",
             Self::Adversary => "adversary",
         }
     }
@@ -71,13 +76,14 @@ impl ShiftKind {
             Self::Monotonic => "inserts in the order of keys",
             Self::Slot => "everything in one hash slot",
             Self::Partition => "everything in one partition",
+            Self::Worker => "everything in the partitions of one of two workers",
             Self::Adversary => "an adversary who overloads the partition that is calm",
         }
     }
 
     /// Whether anything changes with time.
     pub fn has_periods(self) -> bool {
-        !matches!(self, Self::Monotonic | Self::Slot | Self::Partition)
+        !matches!(self, Self::Monotonic | Self::Slot | Self::Partition | Self::Worker)
     }
 }
 

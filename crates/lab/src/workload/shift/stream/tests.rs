@@ -173,8 +173,8 @@ fn inserts_are_in_order_and_reads_prefer_the_latest() {
 }
 
 #[test]
-fn everything_in_one_slot_or_partition_stays_in_its_records() {
-    for kind in [ShiftKind::Slot, ShiftKind::Partition] {
+fn everything_in_one_slot_partition_or_worker_stays_in_its_records() {
+    for kind in [ShiftKind::Slot, ShiftKind::Partition, ShiftKind::Worker] {
         let mut source = Source::of(kind);
         let Common::Chosen(chosen) = source.common.clone() else { panic!("{kind} chooses records") };
         let counts = source.counts(0, 200_000);
