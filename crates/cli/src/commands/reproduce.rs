@@ -24,6 +24,9 @@ A conclusion `holds` where in every series the figures go the published way and 
                  40,000 operations a run: 42 runs an engine; then a micro-benchmark of write amplification: a B-tree that writes a page at
                  each put against an LSM-tree with 1,000 records in memory, and both with a journal, 5,000 operations a run and
                  100,000: 6 runs an engine. What is not there, such as PostgreSQL, is left out and named
+  repart-kv      YCSB over engines used directly, in one and in eight partitions, and in eight that repartition themselves every
+                 second, by one and two clients, 50,000 records, 2 seconds a run: what was published (A and D over LMDB and Tkrzw) five
+                 times, B, C, E and F and other engines once: 437 runs with every engine
   logstore       inserts of 1 KB by 1 to 128 threads, throughput and latency of every engine of this build that keeps data, three
                  repetitions, 100,000 operations a run: 24 runs an engine
 

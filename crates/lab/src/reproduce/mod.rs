@@ -10,6 +10,7 @@ mod judge;
 pub mod leveldb_sizes;
 pub mod logstore;
 mod print;
+pub mod repart_kv;
 
 use std::fmt;
 
@@ -77,9 +78,9 @@ fn whether<S: serde::Serializer>(work: &Option<Work>, to: S) -> std::result::Res
 pub const EXPERIMENTS: [Experiment; 5] = [
     Experiment {
         name: "repart-kv",
-        title: "Experimental evaluation report: Repart-KV (2026)",
-        needs: "the engines lmdb and tkrzw-tree, and partitions that move by themselves",
-        work: None,
+        title: repart_kv::TITLE,
+        needs: "the engine lmdb, tkrzw-tree for most conclusions, and 1 GB on a disk for each unit of --scale",
+        work: Some(Work { plans: repart_kv::plans, findings: repart_kv::findings, lacks: nothing }),
     },
     Experiment {
         name: "btree-vs-lsm",
