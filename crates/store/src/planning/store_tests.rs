@@ -10,7 +10,7 @@ use biombo_engine::{Batch, Durability, ErrorKind, Registry, memory};
 
 use super::plans::{Level, PLANS, Plans};
 use super::watch::told;
-use crate::{Options, PartitionId, Partitioning, PlacementKind, Range, Repartition, Store};
+use crate::{Executor, Options, PartitionId, Partitioning, PlacementKind, Range, Repartition, Store};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const GROUPS: u32 = 60;
@@ -41,10 +41,14 @@ fn registry() -> Registry {
 
 /// A store of which the thread is this one, and which tells no time but what it is told.
 fn by_hand(io: &SimIo) -> Store {
+    by_hand_of(io, options())
+}
+
+fn by_hand_of(io: &SimIo, options: Options) -> Store {
     fastrand::seed(11);
     take_alike();
     let io: Arc<dyn Io> = Arc::new(io.clone());
-    let store = options().io(io).open(Path::new("db"), &registry()).expect("a store");
+    let store = options.io(io).open(Path::new("db"), &registry()).expect("a store");
     fill(&store);
     store
 }
@@ -186,6 +190,32 @@ fn even_loads_move_nothing() {
         tick(&store, second);
     }
     assert_eq!((store.stats().expect("stats").moves.units, store.placement().epoch().0), (0, 1));
+    check(&store);
+}
+
+#[test]
+fn keys_of_a_partition_that_keeps_one_worker_busy_move_to_partitions_of_the_other() {
+    let store = by_hand_of(&SimIo::new(10), options().executor(Executor::Pinned { workers: 2 }));
+    let hot: Vec<u32> = (0..RECORDS).filter(|number| store.route(&key(*number)) == PartitionId(3)).take(40).collect();
+    let of_workers = || {
+        let worker_of = store.stats().expect("stats").worker_by_partition;
+        let of = |worker| hot.iter().filter(|number| worker_of[store.route(&key(**number)).index()] == worker).count();
+        [of(0), of(1)]
+    };
+    assert!(of_workers().contains(&40));
+    for second in 1..=6 {
+        for turn in 0..8_000 {
+            let number = hot[turn % hot.len()];
+            store.put(&key(number), &value(number)).expect("put");
+        }
+        // As many clients would have waited, had there been any.
+        if of_workers().contains(&40) {
+            store.inner.lanes[3].count_wait(SECOND_NS / 4);
+        }
+        tick(&store, second);
+    }
+    let stats = store.stats().expect("stats");
+    assert!(stats.moves.units > 0 && of_workers().iter().all(|count| *count >= 10), "{:?}", of_workers());
     check(&store);
 }
 
