@@ -395,6 +395,14 @@ fn a_bench_refuses_before_it_works() {
     t.case("bench ycsb --records 0", "bench ycsb --engine lmdb --workload a --records 0", 2, &["records"]);
     t.case("bench ycsb --threads 0", "bench ycsb --engine lmdb --workload a --threads 0", 2, &["threads"]);
     t.case("bench ycsb --partitions 0", "bench ycsb --engine lmdb --workload a --partitions 0", 2, &["partitions"]);
+    let line = "bench ycsb --engine lmdb --workload a --partitions 2 --executor pinned --workers 0";
+    t.case("bench ycsb --workers 0", line, 2, &["--workers"]);
+    let line = "bench ycsb --engine lmdb --workload a --partitions 2 --workers 2";
+    t.case("bench ycsb --workers without pinned", line, 2, &["--executor pinned"]);
+    let line = "bench ycsb --engine lmdb --workload a --executor pinned";
+    t.case("bench ycsb --executor pinned without partitions", line, 2, &["--partitioning"]);
+    let line = "bench ycsb --engine lmdb --workload a --partitions 2 --executor nosuch";
+    t.case("bench ycsb with an unknown executor", line, 2, &["nosuch", "pinned"]);
     t.case("bench ycsb --rate -5", "bench ycsb --engine lmdb --workload a --rate=-5", 2, &["rate"]);
     t.case(
         "bench ycsb --seconds and --operations",

@@ -431,3 +431,45 @@ fn the_micro_benchmark_of_trees_is_done_without_the_engines_of_the_workloads() {
     assert!(page.contains("Published and measured") && page.contains("micro-lsm-published"));
     assert_eq!(stores(&dir.path().join("runs")), 0, "a store is left behind");
 }
+
+#[test]
+fn the_matrix_of_partitions_is_done_again_with_all_layouts_side_by_side() {
+    let dir = tempdir().expect("a directory");
+    if !has_engine("lmdb") {
+        return;
+    }
+    let line = "reproduce repart-kv --scale 0.001 --engine lmdb --dir DIR/runs --html DIR/again.html --json";
+    let done = run(line, dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let found = done.json();
+    let figures = found["figures"].as_array().expect("figures");
+    let of_lmdb: Vec<_> = figures.iter().filter(|figure| figure["engine"] == "lmdb").collect();
+    assert_eq!(of_lmdb.len(), 6 * 2 * 4, "workloads, workers, layouts");
+    assert!(of_lmdb.iter().all(|figure| figure["measured"].as_f64() > Some(0.0)));
+    assert_eq!(of_lmdb.iter().filter(|figure| figure["published"].is_number()).count(), 6);
+    let page = fs::read_to_string(dir.path().join("again.html")).expect("the report");
+    assert!(page.contains("Published and measured") && page.contains("hard-8-repartitioning"));
+    assert_eq!(stores(&dir.path().join("runs")), 0, "a store is left behind");
+}
+
+#[test]
+fn executors_stand_side_by_side_in_one_table() {
+    let dir = tempdir().expect("a directory");
+    let line = "bench ycsb --engine memory --workload a --records 300 --operations 600 --partitioning none,soft,hard --partitions 4 \
+                --executor direct,pinned --workers 2 --durability sync --dir DIR/runs --json DIR/runs.jsonl";
+    let done = run(line, dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    for word in ["memory hard-4 pinned-2", "memory soft-4 pinned-2", "memory hard-4"] {
+        assert!(done.text().contains(word), "no `{word}` in\n{}", done.text());
+    }
+    let text = fs::read_to_string(dir.path().join("runs.jsonl")).expect("the lines");
+    let records = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a JSON line"));
+    let of: Vec<_> = records
+        .map(|record| {
+            assert_eq!((&record["errors"], &record["operations"]), (&0.into(), &600.into()));
+            (record["executor"].as_str().unwrap_or_default().to_owned(), record["workers"].as_u64())
+        })
+        .collect();
+    let (direct, pinned) = (("direct".to_owned(), None), ("pinned".to_owned(), Some(2)));
+    assert_eq!(of, [direct.clone(), direct.clone(), pinned.clone(), direct, pinned]);
+}

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use biombo::{Durability, IoMode, Repartition};
+use biombo::{Durability, Executor, IoMode, Repartition};
 use biombo_lab::bench::Plan;
 use biombo_lab::spec::{Partitioning, Placement};
 use biombo_lab::workload::Task;
 use clap::Args;
 
+use crate::failure::Failure;
 use crate::size::parse_bytes;
 use crate::store_args::{DURABILITIES, PARTITIONINGS, PLACEMENTS, one_of, parse_amplification};
 
@@ -39,9 +40,14 @@ pub(super) struct RunOptions {
     /// Partitions of soft and hard layouts [default: 8]
     #[arg(long, value_name = "P,P..", value_delimiter = ',')]
     partitions: Vec<u32>,
-    /// Who runs a partition's writes
-    #[arg(long, value_parser = ["direct"], default_value = "direct", hide = true)]
-    executor: String,
+    /// Who runs the writes of soft and hard layouts, side by side: direct (whoever calls), pinned (a few threads, each bound to a
+    /// processor)
+    #[arg(long, value_name = "WHO,..", value_delimiter = ',', value_parser = ["direct", "pinned"], default_value = "direct",
+        hide_possible_values = true)]
+    executor: Vec<String>,
+    /// The threads of the executor pinned, side by side [default: one for each processor]
+    #[arg(long, value_name = "N,N..", value_delimiter = ',')]
+    workers: Vec<u32>,
     /// How keys find their partition: hash or range (boundaries cut from the loaded keys)
     #[arg(long, value_name = "KIND", default_value = "hash", value_parser = one_of::<Placement>(PLACEMENTS),
         hide_possible_values = true)]
@@ -132,7 +138,7 @@ impl RunOptions {
         self.partitions.iter().copied().max().unwrap_or(PARTITIONS)
     }
 
-    pub(super) fn plan(self, tasks: Vec<Task>, defaults: &Defaults) -> Plan {
+    pub(super) fn plan(self, tasks: Vec<Task>, defaults: &Defaults) -> Result<Plan, Failure> {
         let records = self.records.unwrap_or(Plan::default().records);
         let or = |given: Vec<u32>, default: u32| if given.is_empty() { vec![default] } else { given };
         let partitionings = match (self.partitioning.is_empty(), self.partitions.is_empty()) {
@@ -140,7 +146,18 @@ impl RunOptions {
             (true, true) => vec![Partitioning::None],
             (true, false) => vec![Partitioning::Hard],
         };
-        Plan {
+        let has_workers = !self.workers.is_empty();
+        let workers = or(self.workers, std::thread::available_parallelism().map_or(1, |count| count.get() as u32));
+        let pinned = || workers.iter().map(|workers| Executor::Pinned { workers: *workers });
+        let executors = self.executor.iter().flat_map(|name| match name.as_str() {
+            "pinned" => pinned().collect(),
+            _ => vec![Executor::Direct],
+        });
+        let executors: Vec<Executor> = executors.collect();
+        if has_workers && !executors.iter().any(|executor| executor.workers().is_some()) {
+            return Err(Failure::usage("--workers are threads of the executor pinned: add --executor pinned"));
+        }
+        Ok(Plan {
             engines: self.engines,
             tasks,
             records,
@@ -158,6 +175,7 @@ impl RunOptions {
             cache_bytes: self.cache_bytes,
             space_amplification: self.space_amplification,
             io: self.io,
+            executors,
             repartitions: self.repartition,
             planner: self.planner,
             memory_bytes: self.memory_bytes,
@@ -165,6 +183,6 @@ impl RunOptions {
             seed: self.seed,
             dir: self.dir,
             ..Plan::default()
-        }
+        })
     }
 }

@@ -7,7 +7,8 @@ use super::options::{Defaults, Outputs, RunOptions};
 use crate::failure::Done;
 use crate::store_args::one_of;
 
-const WORKLOADS: &[&str] = &["jump", "rotate", "groups", "crowd", "monotonic", "slot", "partition", "adversary"];
+const WORKLOADS: &[&str] =
+    &["jump", "rotate", "groups", "crowd", "monotonic", "slot", "partition", "worker", "adversary"];
 
 /// Twenty seconds are four periods.
 const DEFAULTS: Defaults =
@@ -27,6 +28,7 @@ Half of the operations read and half replace a value (--reads).
   monotonic  inserts in the order of keys behind the loaded ones; reads (--reads, 0) of the latest records
   slot       the hot records are those of one hash slot, and all operations go to them (--hot-share 1)
   partition  the same with one partition of hash placement, of the most --partitions given (8), as it is before any move
+  worker     the same with every second partition: those that one of two workers has before any change (--executor pinned --workers 2)
   adversary  the hot records are 100 of one partition; every period it asks where they are now and turns to records of the
              partition that has the fewest: it reverses whatever a planner did
 Hot are a hundredth of the records, or --hot-records of them (of a slot or partition at most so many).
@@ -41,7 +43,7 @@ Examples:
   biombo bench shift --engine log --workload crowd --partitioning none,hard --rate 100000 --period 4 --html crowd.html
   biombo bench shift --engine log --workload rotate --placement range --partitions 8 --hot-records 5000 --json runs.jsonl")]
 pub(crate) struct ShiftArgs {
-    /// Workloads: jump, rotate, groups, crowd, monotonic, slot, partition, adversary
+    /// Workloads: jump, rotate, groups, crowd, monotonic, slot, partition, worker, adversary
     #[arg(long = "workload", value_name = "W,W..", value_delimiter = ',', required = true,
         value_parser = one_of::<ShiftKind>(WORKLOADS), hide_possible_values = true)]
     workloads: Vec<ShiftKind>,
@@ -51,7 +53,7 @@ pub(crate) struct ShiftArgs {
     /// Hot records [default: a hundredth of the records, adversary 100]
     #[arg(long, value_name = "N")]
     hot_records: Option<u64>,
-    /// The share of the operations that go to hot records [default: 0.9, crowd 0.5, slot and partition 1]
+    /// The share of the operations that go to hot records [default: 0.9, crowd 0.5, slot, partition and worker 1]
     #[arg(long, value_name = "F")]
     hot_share: Option<f64>,
     /// Records of a group
@@ -81,5 +83,5 @@ pub(super) fn run(args: ShiftArgs) -> Done {
         Task::from(shift)
     };
     let tasks = workloads.into_iter().map(task).collect();
-    super::measure(Outputs::of(&run), run.plan(tasks, &DEFAULTS))
+    super::measure(Outputs::of(&run), run.plan(tasks, &DEFAULTS)?)
 }

@@ -61,7 +61,7 @@ pub(super) fn run(args: TraceArgs) -> Done {
         traces: files,
         preload: !no_load,
         once,
-        ..run.plan(vec![Task::Trace { counts }], &defaults)
+        ..run.plan(vec![Task::Trace { counts }], &defaults)?
     };
     super::measure(outputs, plan)
 }
