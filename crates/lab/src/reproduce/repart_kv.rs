@@ -276,32 +276,13 @@ fn text(spread: Spread) -> String {
 
 fn finding(published: String, figure: Option<f64>, measured: Option<(Spread, String)>) -> Finding {
     let Some((by, measured)) = measured else {
-        return Finding {
-            published,
-            published_figure: figure,
-            measured: "no figures".to_owned(),
-            measured_figure: None,
-            ratio: None,
-            verdict: Verdict::Unknown,
-        };
+        return Finding::unknown(published, figure);
     };
     let faster = figure.is_none_or(|figure| figure > 1.0);
     let verdict = match (by.min > 1.0, by.max < 1.0) {
-        (true, _) => {
-            if faster {
-                Verdict::Holds
-            } else {
-                Verdict::Refuted
-            }
-        }
-        (_, true) => {
-            if faster {
-                Verdict::Refuted
-            } else {
-                Verdict::Holds
-            }
-        }
-        _ => Verdict::Mixed,
+        (false, false) => Verdict::Mixed,
+        (is_faster, _) if is_faster == faster => Verdict::Holds,
+        _ => Verdict::Refuted,
     };
     Finding {
         published,

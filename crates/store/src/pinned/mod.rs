@@ -48,7 +48,7 @@ use queue::{Queue, Ticket};
 
 /// Operations larger than this together are written by their caller, uncopied.
 pub(crate) const HAND_OVER_BYTES_MAX: u64 = 1 << 20;
-/// A ticket keeps no more room than this from one write to the next.
+/// Neither a ticket nor a worker keeps more room than this for one write to the next.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 /// Tickets that a queue has room for.
 const QUEUE_MAX: usize = 1024;
@@ -162,9 +162,6 @@ impl Crew {
     ) -> Result<Attempt> {
         let slip = MINE.try_with(Arc::clone).unwrap_or_else(|_| blank());
         slip.fill(|work| {
-            if work.batch.capacity() > KEPT_BYTES_MAX {
-                work.batch = Batch::new();
-            }
             work.batch.clear();
             for op in ops {
                 if self.site.hard {

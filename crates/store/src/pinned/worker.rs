@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
 use biombo_base::clock::monotonic_ns;
-use biombo_engine::{Durability, Error, ErrorKind, Op, Result};
+use biombo_engine::{Batch, Durability, Error, ErrorKind, Op, Result};
 
 use super::queue::Came;
-use super::{Crew, Slip, Work};
+use super::{Crew, KEPT_BYTES_MAX, Slip, Work};
 use crate::lane::Attempt;
 
 /// Bytes of a run, but for its first write: a transaction must not grow without bound.
@@ -44,6 +44,14 @@ impl Round {
             slip.answer(answer);
         }
     }
+
+    /// Forget the tickets, and buffers that have grown large: else a worker would hold on to one for each caller that there ever was.
+    fn clear(&mut self) {
+        let used = self.slips.drain(..).count();
+        for work in self.works.iter_mut().take(used).filter(|work| work.batch.capacity() > KEPT_BYTES_MAX) {
+            work.batch = Batch::new();
+        }
+    }
 }
 
 /// How many of these writes, by their places in the order of lanes, are one run: at least one.
@@ -71,7 +79,7 @@ impl Crew {
                     round.answer(at, Err(Error::new(ErrorKind::Poisoned, error.message())));
                 }
             }
-            round.slips.clear();
+            round.clear();
         }
     }
 
