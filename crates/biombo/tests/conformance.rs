@@ -58,8 +58,7 @@ macro_rules! layouts {
 
             #[test]
             fn pinned() {
-                let by = Executor::Pinned { workers: 2 };
-                [Partitioning::Soft, Partitioning::Hard].into_iter().for_each(|kind| check_by(by, $engine, kind, 3));
+                check_by(Executor::Pinned { workers: 2 }, $engine, Partitioning::Hard, 3);
             }
         }
     )+};
