@@ -105,10 +105,12 @@ impl fmt::Debug for Domain {
 }
 
 impl Guard {
-    /// Run `last` (a destructor, say) when nobody who is pinned now is pinned any more, on any thread. For what readers
-    /// reach by other ways than a [`Published`].
+    /// Run `last` (a destructor, say) when nobody who is pinned now is pinned any more, on any thread that
+    /// [collects](Domain::collect). For what readers reach by other ways than a [`Published`].
     pub fn defer(&self, last: impl FnOnce() + Send + 'static) {
         self.pin.defer(last);
+        // Otherwise it would stay with this thread, where nobody else finds it, until dozens have gathered.
+        self.pin.flush();
     }
 
     /// Let go and pin again, so that what was retired since can go; what was loaded before cannot be used afterwards.
@@ -250,6 +252,26 @@ mod tests {
         other.collect();
         other.collect();
         assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn what_one_thread_defers_another_one_runs() {
+        let (domain, done) = (Domain::new(), Arc::new(AtomicBool::new(false)));
+        let (deferred, wait) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let (domain_there, done_there) = (domain.clone(), Arc::clone(&done));
+            scope.spawn(move || {
+                domain_there.pin().defer(move || done_there.store(true, Ordering::SeqCst));
+                deferred.send(()).unwrap();
+                // It lives on and does nothing, as a thread that waits for work.
+                let _ = ended.recv();
+            });
+            wait.recv().unwrap();
+            domain.collect();
+            assert!(done.load(Ordering::SeqCst));
+            drop(end);
+        });
     }
 
     #[test]
