@@ -11,7 +11,7 @@ pub type State = BTreeMap<Vec<u8>, Vec<u8>>;
 /// The states of a history, each after one call of `apply`, and what was promised of them when: times are numbers of the disk's events.
 #[derive(Debug)]
 pub struct Model {
-    states: Vec<State>,
+    pub(super) states: Vec<State>,
     /// For each state the number of events after which it was acknowledged.
     acked_at: Vec<usize>,
     /// Numbers of events, and the state that was durable then.
