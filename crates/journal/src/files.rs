@@ -134,6 +134,8 @@ impl Files {
         let unsaid = last.map(|(number, seal)| Unsaid::Sealed(number, seal)).into_iter().collect();
         let edits = Edits::new(manifest, unsaid);
         let supply = Supply::new(Arc::clone(&io), dir.to_owned(), edits, &options);
+        let stored_bytes = recovered.segments.iter().map(|found| found.file_bytes).sum();
+        supply.want(options.segment_bytes_at(stored_bytes));
         for &number in &listing.free {
             let path = Name::Free(number).path(dir);
             let file = io.open(&path, OpenMode::READ).and_then(|file| file.len());
@@ -190,7 +192,7 @@ impl Files {
         self.reclaim(durable_lsn);
         let number = self.take_number().map_err(Failure::Full)?;
         let needed = (SEGMENT_HEADER_BYTES + write_bytes).next_multiple_of(BLOCK_BYTES) as u64;
-        let capacity_bytes = self.options.bytes_of(number).max(needed);
+        let capacity_bytes = self.size_of(number).max(needed);
         let kind = SegmentKind::Hot;
         let id = self.io.random_u64();
         let header = SegmentHeader { id, number, base_lsn, capacity_bytes, mode, kind, durable_lsn };
@@ -216,7 +218,14 @@ impl Files {
     /// A number and a size for a segment to be prepared.
     pub fn next_prepared(&mut self) -> Option<(SegmentNumber, u64)> {
         let number = self.take_number().ok()?;
-        Some((number, self.options.bytes_of(number)))
+        Some((number, self.size_of(number)))
+    }
+
+    /// The size of the segment with this number: files of another one are not kept for reuse any more.
+    fn size_of(&self, number: SegmentNumber) -> u64 {
+        let stored_bytes = self.live.values().map(|live| live.found().file_bytes).sum();
+        self.supply.want(self.options.segment_bytes_at(stored_bytes));
+        self.options.bytes_of(number, stored_bytes)
     }
 
     /// Let the manifest say that all before `durable_lsn` is durable, and drop a segment that was prepared in vain.

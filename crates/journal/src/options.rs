@@ -81,6 +81,11 @@ pub struct LogOptions {
     /// Size of the log's first segment, as `segment_bytes`, no more than which counts. Each further one has twice the size of
     /// the one before, up to `segment_bytes`: what is young reserves little.
     pub first_segment_bytes: u64,
+    /// While little is stored segments are no larger than this, as `segment_bytes`, no more than which counts.
+    pub small_segment_bytes: u64,
+    /// Above that size, segments are no larger than the largest power of two in this part of what is stored: at least 1. What is
+    /// reserved, kept for reuse, or too young to be cleaned is counted in segments, and is to be little beside what is stored.
+    pub segments_min: u64,
     /// How many dropped segments to keep for reuse: space that is written already is the cheapest to write.
     pub recycle_segments_max: usize,
     /// How segments are written.
@@ -101,6 +106,8 @@ impl Default for LogOptions {
         Self {
             segment_bytes: 64 << 20,
             first_segment_bytes: 64 << 20,
+            small_segment_bytes: 64 << 20,
+            segments_min: 1,
             recycle_segments_max: 2,
             modes: Modes::ByDurability,
             unsynced_segments_max: 4,
@@ -113,8 +120,12 @@ impl Default for LogOptions {
 impl LogOptions {
     pub(crate) fn check(&self) -> Result<()> {
         let block = BLOCK_BYTES as u64;
-        for (name, bytes) in [("segment_bytes", self.segment_bytes), ("first_segment_bytes", self.first_segment_bytes)]
-        {
+        let sizes = [
+            ("segment_bytes", self.segment_bytes),
+            ("first_segment_bytes", self.first_segment_bytes),
+            ("small_segment_bytes", self.small_segment_bytes),
+        ];
+        for (name, bytes) in sizes {
             if !bytes.is_multiple_of(block) || bytes < 2 * block || bytes > 2 << 30 {
                 return Err(Error::invalid(format!(
                     "{name} is {bytes}, but must be a multiple of {block} from {} to 2 GiB",
@@ -122,13 +133,23 @@ impl LogOptions {
                 )));
             }
         }
+        if self.segments_min == 0 {
+            return Err(Error::invalid("segments_min is 0, but must be at least 1"));
+        }
         Ok(())
     }
 
-    /// The size of the segment with this number, unless one write needs more.
-    pub(crate) fn bytes_of(&self, number: SegmentNumber) -> u64 {
+    /// The size of the segment with this number, unless one write needs more, of a log whose segments hold `stored_bytes`.
+    pub(crate) fn bytes_of(&self, number: SegmentNumber, stored_bytes: u64) -> u64 {
         let doublings = number.0.saturating_sub(1).min(20);
-        (self.first_segment_bytes << doublings).min(self.segment_bytes)
+        (self.first_segment_bytes << doublings).min(self.segment_bytes_at(stored_bytes))
+    }
+
+    /// The size of the segments of a log that are not its first ones and hold `stored_bytes`.
+    #[must_use]
+    pub fn segment_bytes_at(&self, stored_bytes: u64) -> u64 {
+        let share = (stored_bytes / self.segments_min.max(1)).checked_ilog2().map_or(0, |log2| 1 << log2);
+        self.small_segment_bytes.max(share).min(self.segment_bytes)
     }
 }
 
@@ -211,6 +232,8 @@ impl JournalOptions {
         LogOptions {
             segment_bytes: self.segment_bytes,
             first_segment_bytes: self.segment_bytes,
+            small_segment_bytes: self.segment_bytes,
+            segments_min: 1,
             recycle_segments_max: self.recycle_segments_max,
             modes: self.modes,
             unsynced_segments_max: self.unsynced_segments_max,
@@ -236,4 +259,33 @@ pub struct JournalStats {
     pub segments: u64,
     /// Bytes of all segment files, those kept for reuse included.
     pub file_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_grow_with_the_log_and_with_what_it_stores() {
+        let (first_segment_bytes, small_segment_bytes) = (1 << 20, 4 << 20);
+        let options = LogOptions {
+            first_segment_bytes,
+            small_segment_bytes,
+            segments_min: 32,
+            segment_bytes: 24 << 20,
+            ..LogOptions::default()
+        };
+        let young = [1, 2, 3, 4, 90].map(|number| options.bytes_of(SegmentNumber(number), 0) >> 20);
+        assert_eq!(young, [1, 2, 4, 4, 4]);
+        // MiB stored, MiB of a segment: powers of two until there is no room for the next one.
+        for (stored, segment) in
+            [(0, 4), (128, 4), (255, 4), (256, 8), (511, 8), (512, 16), (1023, 16), (1024, 24), (1 << 20, 24)]
+        {
+            assert_eq!(options.segment_bytes_at(stored << 20) >> 20, segment, "{stored} MiB");
+        }
+        let fixed = LogOptions::default();
+        assert_eq!([0, 1 << 40].map(|stored| fixed.segment_bytes_at(stored)), [fixed.segment_bytes; 2]);
+        let none = LogOptions { segments_min: 0, ..options };
+        assert!(none.check().is_err() && LogOptions { segments_min: 1, ..none }.check().is_ok());
+    }
 }

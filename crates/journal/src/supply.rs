@@ -3,6 +3,7 @@
 //! The order of the steps, which is the crash argument, is told in `files`.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use biombo_base::Error;
@@ -20,6 +21,7 @@ use crate::{LogOptions, Mode, SegmentKind, SegmentNumber};
 /// A file kept for reuse.
 struct Free {
     number: SegmentNumber,
+    bytes: u64,
     mapping: Option<Arc<Mapping>>,
 }
 
@@ -72,7 +74,8 @@ pub(crate) struct Supply {
     pub io: Arc<dyn Io>,
     pub dir: PathBuf,
     pub edits: Edits,
-    segment_bytes: u64,
+    /// The size of which files are kept for reuse.
+    wanted_bytes: AtomicU64,
     recycle_segments_max: usize,
     /// How sealed segments are read.
     io_mode: IoMode,
@@ -82,7 +85,8 @@ pub(crate) struct Supply {
 impl Supply {
     pub fn new(io: Arc<dyn Io>, dir: PathBuf, edits: Edits, options: &LogOptions) -> Self {
         let &LogOptions { segment_bytes, recycle_segments_max, io: io_mode, .. } = options;
-        Self { io, dir, edits, segment_bytes, recycle_segments_max, io_mode, free: Mutex::default() }
+        let wanted_bytes = AtomicU64::new(segment_bytes);
+        Self { io, dir, edits, wanted_bytes, recycle_segments_max, io_mode, free: Mutex::default() }
     }
 
     /// Whether files of dropped segments are used again for such as are written in this mode. Where readers map nothing, no mapping
@@ -95,17 +99,23 @@ impl Supply {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keep files of this size from now on. Those of another one stay until there is no room beside them: a log whose size is near the
+    /// bound between two goes back and forth.
+    pub fn want(&self, bytes: u64) {
+        self.wanted_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// Bytes of the files that are kept.
     pub fn free_bytes(&self) -> u64 {
-        self.free().len() as u64 * self.segment_bytes
+        self.free().iter().map(|free| free.bytes).sum()
     }
 
     /// Take a file that was found, if it serves and is wanted.
     pub fn keep(&self, number: SegmentNumber, bytes: u64) -> bool {
         let mut free = self.free();
-        let is_kept = bytes == self.segment_bytes && free.len() < self.recycle_segments_max;
+        let is_kept = bytes == self.wanted_bytes.load(Ordering::Relaxed) && free.len() < self.recycle_segments_max;
         if is_kept {
-            free.push(Free { number, mapping: None });
+            free.push(Free { number, bytes, mapping: None });
         }
         is_kept
     }
@@ -115,8 +125,7 @@ impl Supply {
     pub fn make(&self, header: SegmentHeader, also: Option<Op>) -> Result<(Made, Vec<Unsaid>), Failure> {
         let edit = self.edits.begin(3)?;
         let number = header.number;
-        let fits = header.capacity_bytes == self.segment_bytes && self.recycles(header.mode);
-        let mut recycled = if fits { self.free().pop() } else { None };
+        let mut recycled = if self.recycles(header.mode) { self.take_free(header.capacity_bytes) } else { None };
         let is_recycled = recycled.is_some();
         let from = recycled.as_ref().map_or(Name::New(number), |free| Name::Free(free.number)).path(&self.dir);
         let retained = recycled.as_mut().and_then(|free| free.mapping.take());
@@ -140,6 +149,28 @@ impl Supply {
         let named = [Op::Made { number, kind: SegmentKind::Hot, base_lsn }, Op::Durable(durable_lsn)];
         let said = edit.append(also.into_iter().chain(named))?;
         Ok((made, said))
+    }
+
+    /// The file of this size that was kept last.
+    fn take_free(&self, bytes: u64) -> Option<Free> {
+        let mut free = self.free();
+        let at = free.iter().rposition(|free| free.bytes == bytes)?;
+        Some(free.remove(at))
+    }
+
+    /// Whether one more file of the wanted size may be kept; one of another size makes room for it.
+    fn has_room(&self) -> bool {
+        let mut free = self.free();
+        if free.len() < self.recycle_segments_max {
+            return true;
+        }
+        let wanted_bytes = self.wanted_bytes.load(Ordering::Relaxed);
+        let Some(at) = free.iter().position(|free| free.bytes != wanted_bytes) else { return false };
+        let unwanted = free.remove(at);
+        drop(free);
+        // If that fails, it is a left-over of no importance.
+        let _ = self.io.remove_file(&Name::Free(unwanted.number).path(&self.dir));
+        true
     }
 
     /// A file with the room and a durable header, not yet part of the log.
@@ -185,25 +216,25 @@ impl Supply {
     pub fn remove(&self, removal: Removal) {
         let Removal { header, file_bytes, mapping } = removal;
         let path = Name::Segment(header.number).path(&self.dir);
-        let wanted = self.free().len() < self.recycle_segments_max && self.recycles(header.mode);
+        let bytes = header.capacity_bytes;
         // A footer may have made it longer.
-        let fits = file_bytes == self.segment_bytes
-            || file_bytes > self.segment_bytes
-                && header.capacity_bytes == self.segment_bytes
-                && wanted
-                && self
-                    .io
-                    .open(&path, OpenMode { write: true, ..OpenMode::READ })
-                    .and_then(|file| file.set_len(self.segment_bytes))
-                    .is_ok();
-        if !(wanted && fits) {
+        let cut_off = || {
+            let file = self.io.open(&path, OpenMode { write: true, ..OpenMode::READ });
+            file.and_then(|file| file.set_len(bytes)).is_ok()
+        };
+        let is_kept = bytes == self.wanted_bytes.load(Ordering::Relaxed)
+            && file_bytes >= bytes
+            && self.recycles(header.mode)
+            && self.has_room()
+            && (file_bytes == bytes || cut_off());
+        if !is_kept {
             drop(mapping);
             let _ = self.io.remove_file(&path);
             return;
         }
         if self.io.rename(&path, &Name::Free(header.number).path(&self.dir)).is_ok() {
             let mapping = mapping.filter(|mapping| header.mode == Mode::Mapped && mapping.is_writable());
-            self.free().push(Free { number: header.number, mapping });
+            self.free().push(Free { number: header.number, bytes, mapping });
         }
     }
 }

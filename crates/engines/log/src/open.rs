@@ -105,6 +105,7 @@ pub fn open_with(
     let described = [
         ("segment_bytes", log_options.segment_bytes.to_string()),
         ("first_segment_bytes", log_options.first_segment_bytes.to_string()),
+        ("small_segment_bytes", log_options.small_segment_bytes.to_string()),
         ("recycle_segments_max", log_options.recycle_segments_max.to_string()),
         ("unsynced_segments_max", log_options.unsynced_segments_max.to_string()),
         ("os", "copied into a mapped segment".to_owned()),

@@ -11,6 +11,15 @@ const SEGMENTS_BYTES: u64 = 256 << 20;
 /// The first segment of an instance; each further one has twice that.
 const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
 
+/// Segments of an instance grow no further until it holds [`SEGMENTS_MIN`] of the next size: what may be dead beside the user's bound is
+/// counted in segments.
+const SMALL_SEGMENT_BYTES: u64 = 4 << 20;
+const SEGMENTS_MIN: u64 = 32;
+
+/// Segments that an instance keeps for reuse: those that cleaning frees at once, and that are written until it does the next time. Their
+/// room is in the page cache already.
+const RECYCLE_SEGMENTS_MAX: usize = 4;
+
 /// Segments that are read directly have at least so many bytes: each keeps its file open.
 const DIRECT_SEGMENT_BYTES_MIN: u64 = 4 << 20;
 
@@ -22,7 +31,7 @@ const CHECKPOINT_RECORDS: u64 = 2 << 20;
 pub struct LogEngineOptions {
     /// Its log's: size of a segment, how segments are written.
     pub log: LogOptions,
-    /// Bytes of data segments by bytes of live records that cleaning keeps to, some segments aside: above 1.
+    /// Bytes of data segments by bytes of live records that cleaning keeps to, four segments aside: above 1.
     pub space_amplification: f64,
     /// Records after which the index is saved once more, at least (a quarter of its keys is another bound): what opening has
     /// to take up. `u64::MAX`: never but when asked.
@@ -62,6 +71,9 @@ impl LogEngineOptions {
             log: LogOptions {
                 segment_bytes,
                 first_segment_bytes: FIRST_SEGMENT_BYTES,
+                small_segment_bytes: SMALL_SEGMENT_BYTES,
+                segments_min: SEGMENTS_MIN,
+                recycle_segments_max: RECYCLE_SEGMENTS_MAX,
                 io,
                 cache_bytes,
                 ..LogOptions::default()

@@ -23,6 +23,8 @@ fn options(io: IoMode) -> LogOptions {
         modes: Modes::ByDurability,
         unsynced_segments_max: 1,
         first_segment_bytes: 8 << 10,
+        small_segment_bytes: 12 << 10,
+        segments_min: 3,
         io,
         cache_bytes: 4 << 10,
     }

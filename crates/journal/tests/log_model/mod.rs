@@ -298,6 +298,8 @@ pub fn random_options(random: &mut Random) -> LogOptions {
     };
     let options = LogOptions {
         segment_bytes: 8192 + 4096 * random.below(5),
+        small_segment_bytes: 8192 << random.below(3),
+        segments_min: 1 + random.below(8),
         recycle_segments_max: random.below(3) as usize,
         modes,
         unsynced_segments_max: random.below(3) as usize,

@@ -13,7 +13,7 @@ const LIVE_BYTES_MAX: u64 = 1 << 30;
 /// The most segments of one pass.
 const VICTIMS_MAX: usize = 64;
 /// Segments' worth of space that is never worth cleaning: the one that is written, and some that wait.
-const SLACK_SEGMENTS: u64 = 4;
+pub(super) const SLACK_SEGMENTS: u64 = 4;
 
 /// A segment that may be cleaned.
 #[derive(Debug, Clone, Copy, PartialEq)]

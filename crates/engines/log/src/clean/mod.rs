@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use biombo_base::clock::monotonic_ns;
 use biombo_base::{ErrorKind, Result};
 use biombo_engine::{Compaction, Segments};
-use biombo_journal::{Durability, Flusher, SegmentInfo, SegmentKind, SegmentNumber};
+use biombo_journal::{Durability, Flusher, LogOptions, SegmentInfo, SegmentKind, SegmentNumber};
 
 use crate::engine::{Core, Writer};
 use crate::options::LogEngineOptions;
@@ -47,7 +47,8 @@ const HEADER_BYTES: u64 = biombo_journal::format::SEGMENT_HEADER_BYTES as u64;
 
 /// What cleans, and what it has done.
 pub(crate) struct Cleaner {
-    bound: Bound,
+    amplification: f64,
+    log: LogOptions,
     flusher: Flusher,
     pub(crate) pass: Option<Pass>,
     /// Damaged: not cleaned.
@@ -63,7 +64,8 @@ pub(crate) struct Cleaner {
 impl Cleaner {
     pub fn new(options: &LogEngineOptions, flusher: Flusher) -> Self {
         Self {
-            bound: Bound { amplification: options.space_amplification, segment_bytes: options.log.segment_bytes },
+            amplification: options.space_amplification,
+            log: options.log.clone(),
             flusher,
             pass: None,
             spoiled: HashSet::new(),
@@ -73,6 +75,11 @@ impl Cleaner {
             pass_ns: 0,
             times: Vec::new(),
         }
+    }
+
+    /// How much may be dead of so much.
+    fn bound(&self, space: Space) -> Bound {
+        Bound { amplification: self.amplification, segment_bytes: self.log.segment_bytes_at(space.data_bytes) }
     }
 
     pub fn figures(&self) -> Compaction {
@@ -202,8 +209,9 @@ impl Core {
         let space = self.survey(&writer, &cleaner.spoiled).space;
         let written_bytes = writer.log.written_bytes();
         let dead = space.data_bytes.saturating_sub(space.live_bytes);
-        self.allowance.set(written_bytes, dead, cleaner.bound.allowed_bytes(space));
-        (cleaner.bound.pressure(space), written_bytes)
+        let bound = cleaner.bound(space);
+        self.allowance.set(written_bytes, dead, bound.allowed_bytes(space));
+        (bound.pressure(space), written_bytes)
     }
 
     /// Whether segments wait for their sync, after which they may be cleaned.
@@ -218,13 +226,14 @@ impl Core {
         }
         let writer = self.lock_writer();
         let survey = self.survey(&writer, &cleaner.spoiled);
-        if writer.is_broken || cleaner.bound.pressure(survey.space) < pace::BEGIN {
+        let bound = cleaner.bound(survey.space);
+        if writer.is_broken || bound.pressure(survey.space) < pace::BEGIN {
             return Beginning::NotDue;
         }
         if self.freezing.load(Ordering::Acquire) {
             return Beginning::Later;
         }
-        let victims = cleaner.bound.choose(&survey.candidates);
+        let victims = bound.choose(&survey.candidates);
         if victims.is_empty() {
             return Beginning::Later;
         }
@@ -238,7 +247,7 @@ impl Core {
         if cleaner.pass.is_none() {
             let writer = self.lock_writer();
             let survey = self.survey(&writer, &cleaner.spoiled);
-            let bound = cleaner.bound;
+            let bound = cleaner.bound(survey.space);
             let victims =
                 if everything { bound.choose_all(&survey.candidates) } else { bound.choose(&survey.candidates) };
             if victims.is_empty() {
@@ -259,7 +268,7 @@ impl Core {
                 let writer = self.lock_writer();
                 let mut survey = self.survey(&writer, &cleaner.spoiled);
                 survey.candidates.retain(|one| writer.accounts.content(one.number).last_seq <= until);
-                let victims = cleaner.bound.choose_all(&survey.candidates);
+                let victims = cleaner.bound(survey.space).choose_all(&survey.candidates);
                 if victims.is_empty() {
                     break;
                 }

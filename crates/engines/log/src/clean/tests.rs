@@ -219,7 +219,7 @@ fn the_bound_holds_over_a_long_skewed_overwrite_on_a_busy_machine() {
     // As many segments as a store of some gigabytes has, each of them small.
     let own = options(64 << 10, 1.33);
     let engine = crate::open_with(RealIo::shared(), &OpenOptions::new(dir.path()), &own, true).unwrap();
-    let bound = engine.lock_cleaner().bound;
+    let bound = engine.lock_cleaner().bound(super::Space::default());
     let mut random = Random(5);
     let value = vec![1; 400];
     let keys = 5000u64;
@@ -270,11 +270,34 @@ fn the_bound_holds_over_a_long_skewed_overwrite_on_a_busy_machine() {
 }
 
 #[test]
+fn what_lies_beside_the_bound_is_little_where_little_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = OpenOptions { instances: 8, ..OpenOptions::new(dir.path()) };
+    let own = crate::LogEngineOptions::of(&options);
+    let engine = crate::open_with(RealIo::shared(), &options, &own, true).unwrap();
+    let value = vec![1; 1000];
+    // 2 MB, and 200 MB written over them.
+    for n in 0..200_000u64 {
+        engine.apply(&[Op::Put { key: &(n % 2000).to_be_bytes(), value: &value }], Durability::Os).unwrap();
+    }
+    let files = |dir: &Path| -> u64 {
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+    };
+    let bytes = files(&dir.path().join("log"));
+    // Dead ones, free ones, the one that is written, the next one; and as many again that were dropped a moment ago.
+    let segments = super::choose::SLACK_SEGMENTS + own.log.recycle_segments_max as u64 + 2;
+    let most = 3_500_000 + 2 * segments * own.log.segment_bytes_at(0);
+    assert!(bytes <= most, "{bytes} bytes of files for 2 MB of records: more than {most}");
+    let stats = engine.stats().unwrap();
+    assert!(stats.compaction.unwrap().count > 0, "it was cleaned meanwhile");
+}
+
+#[test]
 fn cleaning_that_was_due_while_the_index_was_saved_is_made_up_for() {
     let dir = tempfile::tempdir().unwrap();
     let own = options(64 << 10, 1.33);
     let engine = crate::open_with(RealIo::shared(), &OpenOptions::new(dir.path()), &own, true).unwrap();
-    let bound = engine.lock_cleaner().bound;
+    let bound = engine.lock_cleaner().bound(super::Space::default());
     let pressure = || bound.pressure(engine.survey(&engine.lock_writer(), &Default::default()).space);
     engine.freezing.store(true, Ordering::Release);
     for n in (0..200u64).cycle() {

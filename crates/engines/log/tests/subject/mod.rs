@@ -34,6 +34,8 @@ impl Subject {
             unsynced_segments_max: random.below(4) as usize,
             // As the engine has it: the first one is smaller.
             first_segment_bytes: 8 << 10,
+            small_segment_bytes: [8 << 10, 32 << 10][random.below(2) as usize],
+            segments_min: 1 + random.below(8),
             io: IoMode::ALL[random.below(2) as usize],
             cache_bytes: [0, 8 << 10, 1 << 20][random.below(3) as usize],
         })
