@@ -190,6 +190,10 @@ pub(crate) fn recover(
                     Some(seal) if !is_cut => seal,
                     _ => Seal { end_lsn: end, data_bytes: replayed.end, footer: None },
                 };
+                // A segment has its room, durably, before it is named.
+                if seal.data_bytes > reader.file_bytes {
+                    return Err(reader.damage(reader.file_bytes, "a segment is shorter than its records"));
+                }
                 let settled = end <= durable_lsn && entry.seal.is_some();
                 let unsettled = if settled { None } else { Some(replayed.unsettled_from(durable_lsn)) };
                 Found { header: reader.header, seal, file_bytes: reader.file_bytes, unsettled }

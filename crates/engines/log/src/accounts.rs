@@ -104,13 +104,13 @@ impl Accounts {
         }
     }
 
-    /// A record is live no more.
+    /// A record is live no more. Counts that a checkpoint brought are believed, and may be too small if somebody wrote them who knows how to
+    /// compute its checksum; then nothing is left live here at the least, and cleaning, which asks the index, copies what is.
     #[inline]
     pub fn remove(&mut self, segment: SegmentNumber, record: impl Into<Item>) {
         let Item { stored_bytes, logical_bytes, .. } = record.into();
         let at = segment.0.checked_sub(self.first).map(|at| at as usize);
         if let Some(entry) = at.and_then(|at| self.segments.get_mut(at)) {
-            debug_assert!(entry.live >= stored_bytes, "more is dead in segment {segment} than was live");
             entry.live = entry.live.saturating_sub(stored_bytes);
             entry.logical = entry.logical.saturating_sub(logical_bytes);
         }

@@ -102,8 +102,7 @@ impl<'i> Writer<'i> {
             return Ok(());
         };
         let at = self.node(step.node)?.find(step.edge).ok_or_else(|| damage("a child that is gone"))?;
-        self.edit(step.node)?.replace(at, word);
-        Ok(())
+        self.edit(step.node)?.replace(at, word)
     }
 
     fn retire(&mut self, node: NodeWord) -> Walk<()> {
@@ -160,7 +159,7 @@ impl<'i> Writer<'i> {
     fn add_child(&mut self, depth: usize, leaf: Leaf) -> Walk<()> {
         let step = self.path[depth - 1];
         let byte = step.edge as u8;
-        if self.edit(step.node)?.add(byte, leaf.into()) {
+        if self.edit(step.node)?.add(byte, leaf.into())? {
             return Ok(());
         }
         let old = self.node(step.node)?;
@@ -238,7 +237,7 @@ impl<'i> Writer<'i> {
             (kind, live) => {
                 let at = node.find(step.edge).ok_or_else(|| damage("a child that is gone"))?;
                 let smaller = Kind::fitting((live - 1) * 3 / 2);
-                if smaller >= kind && self.edit(step.node)?.empty(at) {
+                if smaller >= kind && self.edit(step.node)?.empty(at)? {
                     self.count(-1);
                     return Ok(Some(leaf));
                 }

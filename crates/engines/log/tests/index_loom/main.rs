@@ -192,7 +192,7 @@ fn a_node_of_every_sparse_kind_takes_a_key_in_place() {
                 })
             };
             record.store(1, Ordering::Relaxed);
-            assert!(NodeMut::new(kind, &words).add(3, leaf(3)));
+            assert!(NodeMut::new(kind, &words).add(3, leaf(3)).expect("whole"));
             reader.join().expect("the reader ends");
         });
     }

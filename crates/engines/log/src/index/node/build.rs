@@ -2,6 +2,7 @@
 //! publication protocol of the [module](super); the loom tests check it.
 
 use super::{Kind, Node, TABLE};
+use crate::index::arena::{Walk, damage};
 use crate::index::sync::{AtomicU64, Ordering, order};
 use crate::index::word::Word;
 
@@ -27,6 +28,13 @@ impl<'a> NodeMut<'a> {
 
     fn store(&self, at: usize, value: u64) {
         self.words[at].store(value, Ordering::Relaxed);
+    }
+
+    /// Let readers see a child in the slot at word `at`. A damaged table can name one past the end, and so can a sound one when a damaged
+    /// reference leads to it a second time, as a node of another kind.
+    fn publish(&self, at: usize, child: Word) -> Walk<()> {
+        self.words.get(at).ok_or_else(|| damage("a slot past a node's end"))?.store(child.0, order::publish());
+        Ok(())
     }
 
     /// Fill a node that nobody can reach yet.
@@ -84,16 +92,15 @@ impl<'a> NodeMut<'a> {
         self.store(1, prefix);
     }
 
-    /// Add a child for a byte that has none. False: there is no room, and nothing was done.
-    pub fn add(&self, byte: u8, child: Word) -> bool {
+    /// Add a child for a byte that has none. False: there is no room, and nothing was done. An error: the node is damaged.
+    pub fn add(&self, byte: u8, child: Word) -> Walk<bool> {
         let head = self.load(0);
         let slots = self.kind.slots();
         match self.kind {
-            Kind::Fork => false,
+            Kind::Fork => return Ok(false),
             Kind::N256 => {
                 self.store(0, head.wrapping_add(1 << 24));
-                self.words[2 + byte as usize].store(child.0, order::publish());
-                true
+                self.publish(2 + byte as usize, child)?;
             }
             Kind::X80 | Kind::X128 => {
                 let at = TABLE + byte as usize / 8;
@@ -102,25 +109,24 @@ impl<'a> NodeMut<'a> {
                 let used = (head & 0xffff) as usize;
                 if number != 0 {
                     self.store(0, head.wrapping_add(1 << 24));
-                    self.words[slots + number - 1].store(child.0, order::publish());
+                    self.publish(slots + number - 1, child)?;
                 } else if used < self.kind.capacity() {
                     self.store(slots + used, child.0);
                     self.store(0, head.wrapping_add((1 << 24) + 1));
                     let entry = (used as u64 + 1) << (byte % 8 * 8);
                     self.words[at].store(table | entry, order::publish());
                 } else {
-                    return false;
+                    return Ok(false);
                 }
-                true
             }
             _ => {
                 if let Some(at) = Node::new(self.kind, self.words).find(u16::from(byte)) {
-                    self.words[at].store(child.0, order::publish());
-                    return true;
+                    self.publish(at, child)?;
+                    return Ok(true);
                 }
                 let count = (head & 0xff) as usize;
                 if count >= self.kind.capacity() {
-                    return false;
+                    return Ok(false);
                 }
                 self.store(slots + count, child.0);
                 let shift = count % 8 * 8;
@@ -132,32 +138,32 @@ impl<'a> NodeMut<'a> {
                     head
                 };
                 self.words[0].store(head + 1, order::publish());
-                true
             }
         }
+        Ok(true)
     }
 
     /// Replace what the slot at word `at` holds.
-    pub fn replace(&self, at: usize, child: Word) {
-        self.words[at].store(child.0, order::publish());
+    pub fn replace(&self, at: usize, child: Word) -> Walk<()> {
+        self.publish(at, child)
     }
 
     /// Empty the slot at word `at`. False: it is the first child, which is never emptied in place, and nothing was done.
-    pub fn empty(&self, at: usize) -> bool {
+    pub fn empty(&self, at: usize) -> Walk<bool> {
         let head = self.load(0);
         let first = match self.kind {
-            Kind::Fork => return false,
+            Kind::Fork => return Ok(false),
             Kind::N256 => 2 + (head >> 16 & 0xff) as usize,
             kind => kind.slots(),
         };
         if at == first {
-            return false;
+            return Ok(false);
         }
         if self.kind >= Kind::X80 {
             self.store(0, head.wrapping_sub(1 << 24));
         }
-        self.words[at].store(Word::EMPTY.0, order::publish());
-        true
+        self.publish(at, Word::EMPTY)?;
+        Ok(true)
     }
 }
 
@@ -198,22 +204,22 @@ mod tests {
                 let mut model: BTreeMap<u8, Word> = [(byte(0), leaf(0)), (byte(1), leaf(1))].into();
                 node.fill(9, &[(byte(0), leaf(0)), (byte(1), leaf(1))]);
                 for i in 2..kind.capacity() {
-                    assert!(node.add(byte(i), leaf(i)));
+                    assert!(node.add(byte(i), leaf(i)).unwrap());
                     model.insert(byte(i), leaf(i));
                 }
                 check(Node::new(kind, &words), &model);
                 if kind != Kind::N256 {
-                    assert!(!node.add(byte(kind.capacity()), leaf(7)), "a full node takes no more");
+                    assert!(!node.add(byte(kind.capacity()), leaf(7)).unwrap(), "a full node takes no more");
                 }
                 for i in (1..kind.capacity()).step_by(2) {
                     let at = Node::new(kind, &words).find(byte(i).into()).expect("was added");
-                    assert!(node.empty(at));
+                    assert!(node.empty(at).unwrap());
                     model.remove(&byte(i));
                 }
                 check(Node::new(kind, &words), &model);
                 let first = Node::new(kind, &words).find(byte(0).into()).expect("was added");
-                assert!(!node.empty(first), "the first child stays");
-                assert!(node.add(byte(1), leaf(99)), "an emptied slot takes the same byte");
+                assert!(!node.empty(first).unwrap(), "the first child stays");
+                assert!(node.add(byte(1), leaf(99)).unwrap(), "an emptied slot takes the same byte");
                 model.insert(byte(1), leaf(99));
                 check(Node::new(kind, &words), &model);
                 assert_eq!(Node::new(kind, &words).prefix(), 9);
