@@ -189,16 +189,7 @@ fn passes(low: f64, high: f64, bound: f64) -> Verdict {
 }
 
 fn finding(published: String, figure: Option<f64>, measured: Option<(f64, String, Verdict)>) -> Finding {
-    let Some((value, text, verdict)) = measured else {
-        return Finding {
-            published,
-            published_figure: figure,
-            measured: "no figures".to_owned(),
-            measured_figure: None,
-            ratio: None,
-            verdict: Verdict::Unknown,
-        };
-    };
+    let Some((value, text, verdict)) = measured else { return Finding::unknown(published, figure) };
     Finding {
         published,
         published_figure: figure,
