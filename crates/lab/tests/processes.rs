@@ -303,7 +303,7 @@ fn every_shifting_workload_does_the_same_work_over_every_layout() {
     };
     let outcome = run(&plan, &registry(), &command(), &mut Silent).unwrap();
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
-    assert_eq!(outcome.records.len(), 8 * 2);
+    assert_eq!(outcome.records.len(), ShiftKind::ALL.len() * 2);
     for record in &outcome.records {
         let name = format!("{} {}", record.workload, record.label());
         assert_eq!((record.bench.as_str(), record.operations, record.errors), ("shift", 2_000, 0), "{name}");
