@@ -55,11 +55,6 @@ macro_rules! layouts {
             fn hard() {
                 [1, 3, 8].into_iter().for_each(|partitions| check($engine, Partitioning::Hard, partitions));
             }
-
-            #[test]
-            fn pinned() {
-                check_by(Executor::Pinned { workers: 2 }, $engine, Partitioning::Hard, 3);
-            }
         }
     )+};
 }
@@ -74,6 +69,15 @@ layouts!(
     tkrzw_tree_zlib = "tkrzw-tree-zlib",
     tkrzw_hash = "tkrzw-hash"
 );
+
+/// By workers, an engine of each way in which partitions are written: with a log that is synced apart, in bulk after the store's journal, and
+/// with a combiner of its own.
+#[test]
+fn workers_over_engines_of_each_way() {
+    for engine in ["rocksdb", "lmdb", "log"] {
+        check_by(Executor::Pinned { workers: 2 }, engine, Partitioning::Hard, 3);
+    }
+}
 
 /// The laboratory's own engines, whose every close is a checkpoint or a table: one layout of each kind.
 #[test]
