@@ -66,7 +66,6 @@ layouts!(
     leveldb = "leveldb",
     wiredtiger = "wiredtiger",
     tkrzw_tree = "tkrzw-tree",
-    tkrzw_tree_zlib = "tkrzw-tree-zlib",
     tkrzw_hash = "tkrzw-hash"
 );
 
@@ -79,10 +78,11 @@ fn workers_over_engines_of_each_way() {
     }
 }
 
-/// The laboratory's own engines, whose every close is a checkpoint or a table: one layout of each kind.
+/// The laboratory's own engines, whose every close is a checkpoint or a table, and one that differs from another by the compression of its
+/// pages: one layout of each kind.
 #[test]
-fn micro_engines_in_three_partitions() {
-    for engine in ["micro-btree", "micro-lsm"] {
+fn micro_engines_and_compressed_pages_in_three_partitions() {
+    for engine in ["micro-btree", "micro-lsm", "tkrzw-tree-zlib"] {
         [Partitioning::Soft, Partitioning::Hard].into_iter().for_each(|partitioning| check(engine, partitioning, 3));
     }
 }
