@@ -35,7 +35,7 @@ pub use biombo_engine::{
 };
 pub use biombo_graph as graph;
 pub use biombo_store::{
-    Epoch, Executor, Level, Moved, Moves, Options, PARTITIONS_MAX, Pace, PartitionId, Partitioning, Placement,
+    Config, Epoch, Executor, Level, Moved, Moves, Options, PARTITIONS_MAX, Pace, PartitionId, Partitioning, Placement,
     PlacementKind, PlanReport, Plans, Range, Refused, Repartition, SLOTS, Scan, Snapshot, Store, StoreEngine,
     StoreStats, UnitId, Update,
 };

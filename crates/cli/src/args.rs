@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{bench, copy, engines, graph, key, maintain, plan, repair, repartition, reproduce, scan, stat};
+use crate::commands::{
+    advise, bench, copy, engines, graph, key, maintain, plan, repair, repartition, reproduce, scan, stat,
+};
 use crate::failure::{Done, Failure};
 use crate::format::tsv;
 use crate::load;
@@ -60,6 +62,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Bench(Box<bench::BenchCommand>),
     Reproduce(reproduce::ReproduceArgs),
+    Advise(Box<advise::AdviseArgs>),
     /// One run of a bench, in a process of its own
     #[command(hide = true)]
     BenchWorker,
@@ -88,6 +91,7 @@ impl Command {
             Self::Graph(command) => graph::graph(command),
             Self::Bench(command) => bench::bench(*command),
             Self::Reproduce(args) => reproduce::reproduce(&args),
+            Self::Advise(args) => advise::advise(*args),
             Self::BenchWorker => bench::bench_worker(),
         }
     }

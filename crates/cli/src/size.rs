@@ -1,4 +1,4 @@
-//! Numbers of bytes on the command line and for people.
+//! Numbers of bytes and of seconds on the command line and for people.
 
 /// Read a number of bytes: `1073741824`, `64MiB`, `1GiB`, `500MB`. Powers of 1,024 with an `i`, of 1,000 without.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
@@ -16,6 +16,27 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     };
     let number: u64 = number.parse().map_err(|_| "give a number of bytes, such as 1073741824 or 1GiB".to_owned())?;
     number.checked_mul(factor).ok_or_else(|| "more bytes than 64 bits can count".to_owned())
+}
+
+/// The longest time that can be asked for: a week.
+const SECONDS_MAX: f64 = 7.0 * 86_400.0;
+
+/// Read a time: `90`, `90s`, `2m`, `1.5h`.
+pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim() {
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3_600.0,
+        other => return Err(format!("`{other}` is no unit of time: give s, m or h, such as 90s or 2m")),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| "give a time, such as 90s or 2m".to_owned())? * factor;
+    if seconds > 0.0 && seconds <= SECONDS_MAX {
+        Ok(seconds)
+    } else {
+        Err("give more than 0 and at most a week".to_owned())
+    }
 }
 
 /// Bytes for people: `512 B`, `1.5 KiB`, `2.0 GiB`.
@@ -58,6 +79,15 @@ mod tests {
         assert_eq!(parse_bytes("3 GB"), Ok(3_000_000_000));
         for bad in ["", "MiB", "-1", "1.5GiB", "1 XB", "99999999999999999999", "18446744073709551615KiB"] {
             assert!(parse_bytes(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_with_and_without_units() {
+        let read = ["90", "90s", "2m", "0.5 min", "1.5h"].map(parse_seconds);
+        assert_eq!(read, [Ok(90.0), Ok(90.0), Ok(120.0), Ok(30.0), Ok(5_400.0)]);
+        for bad in ["", "m", "0", "0s", "-1m", "2d", "1.2.3", "nan", "inf", "200h", "1e9"] {
+            assert!(parse_seconds(bad).is_err(), "{bad}");
         }
     }
 

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use biombo::{Durability, ErrorKind, IoMode, Options, Partitioning, PlacementKind, Store};
-use clap::Args;
+use biombo::{Config, Durability, ErrorKind, IoMode, Options, Partitioning, PlacementKind, Store};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use serde::Deserialize;
+use clap::{Args, ValueEnum};
 
 use crate::failure::{Done, Failure};
 use crate::format::InputFormat;
@@ -20,17 +19,10 @@ where
     PossibleValuesParser::new(names).try_map(|name| name.parse::<T>())
 }
 
-fn check_amplification(bound: f64) -> Result<f64, String> {
-    if bound.is_finite() && bound >= 1.05 {
-        Ok(bound)
-    } else {
-        Err(format!("space-amplification = {bound} is not at least 1.05"))
-    }
-}
-
 /// A bound on space.
 pub(crate) fn parse_amplification(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| "a number, such as 1.5".to_owned()).and_then(check_amplification)
+    let bound: f64 = text.parse().map_err(|_| "a number, such as 1.5".to_owned())?;
+    if bound.is_finite() && bound >= 1.05 { Ok(bound) } else { Err(format!("{bound} is not at least 1.05")) }
 }
 
 /// The levels of durability, strongest first.
@@ -72,61 +64,57 @@ pub(crate) struct StoreArgs {
     /// opening. log knows both, rocksdb direct, lmdb mmap [default: the engine's own way]
     #[arg(long, value_name = "HOW")]
     pub(crate) io: Option<IoMode>,
-    /// Read options from a TOML file of the same names (`engine = "log"`, `partitions = 8`); the command line wins
+    /// Read options from a TOML file of the same names (`engine = "log"`, `partitions = 8`), such as `biombo advise` writes; the
+    /// command line wins
     #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    config: Option<PathBuf>,
+    /// The usual size of a value; only a configuration says it.
+    #[arg(skip)]
+    value_bytes: Option<u32>,
 }
 
-/// What a configuration file may hold.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Config {
-    engine: Option<String>,
-    partitions: Option<u32>,
-    partitioning: Option<String>,
-    placement: Option<String>,
-    dir: Option<Vec<PathBuf>>,
-    cache_bytes: Option<u64>,
-    space_amplification: Option<f64>,
-    io: Option<String>,
-    pub(crate) durability: Option<String>,
+/// What a configuration says beyond the store.
+#[derive(Debug, Default)]
+pub(crate) struct Beyond {
+    pub(crate) durability: Option<Durability>,
     pub(crate) format: Option<InputFormat>,
 }
 
-/// A word of the configuration file as what it means.
-pub(crate) fn word<T: FromStr<Err = biombo::Error>>(text: Option<&str>, file: &Path) -> Done<Option<T>> {
-    text.map(|text| text.parse::<T>().map_err(|e| Failure::usage(format!("{}: {e}", file.display())))).transpose()
-}
-
 impl StoreArgs {
-    /// Take from the configuration file, if one is named, what the command line does not say; the file is returned for what
-    /// else it says.
-    pub(crate) fn merge_config(&mut self) -> Done<Config> {
-        let Some(file) = self.config.clone() else { return Ok(Config::default()) };
-        let text = std::fs::read_to_string(&file).map_err(|e| Failure::input(file.display(), &e))?;
-        let config: Config = toml::from_str(&text).map_err(|e| {
-            let line = e.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            Failure::usage(format!("{}:{line}: {}", file.display(), e.message()))
+    /// Take from the configuration file, if one is named, what the command line does not say; the rest of it is returned.
+    pub(crate) fn merge_config(&mut self) -> Done<Beyond> {
+        let Some(file) = self.config.clone() else { return Ok(Beyond::default()) };
+        let Config {
+            engine,
+            partitions,
+            partitioning,
+            placement,
+            dir,
+            cache_bytes,
+            durability,
+            value_bytes,
+            space_amplification,
+            io,
+            format,
+            ..
+        } = Config::read(&file).map_err(|e| match e.kind() {
+            ErrorKind::Invalid => Failure::usage(e.to_string()),
+            _ => Failure::failed(e.to_string()),
         })?;
-        if let Some(partitions) = config.partitions.filter(|count| !(1..=1024).contains(count)) {
-            return Err(Failure::usage(format!("{}: partitions = {partitions} is not 1 to 1024", file.display())));
-        }
-        self.engine = self.engine.take().or_else(|| config.engine.clone());
-        self.partitions = self.partitions.or(config.partitions);
-        self.partitioning = self.partitioning.or(word(config.partitioning.as_deref(), &file)?);
-        self.placement = self.placement.or(word(config.placement.as_deref(), &file)?);
-        if let Some(bound) = config.space_amplification {
-            check_amplification(bound).map_err(|e| Failure::usage(format!("{}: {e}", file.display())))?;
-        }
-        self.cache_bytes = self.cache_bytes.or(config.cache_bytes);
-        self.space_amplification = self.space_amplification.or(config.space_amplification);
-        if let (None, Some(io)) = (self.io, &config.io) {
-            self.io = Some(io.parse().map_err(|e| Failure::usage(format!("{}: io: {e}", file.display())))?);
-        }
+        self.engine = self.engine.take().or(engine);
+        self.partitions = self.partitions.or(partitions);
+        self.partitioning = self.partitioning.or(partitioning);
+        self.placement = self.placement.or(placement);
+        self.cache_bytes = self.cache_bytes.or(cache_bytes);
+        self.value_bytes = value_bytes;
+        self.space_amplification = self.space_amplification.or(space_amplification);
+        self.io = self.io.or(io);
         if self.dirs.is_empty() {
-            self.dirs = config.dir.clone().unwrap_or_default();
+            self.dirs = dir.unwrap_or_default();
         }
-        Ok(config)
+        // The configuration holds none that is unknown.
+        let format = format.and_then(|name| InputFormat::from_str(&name, false).ok());
+        Ok(Beyond { durability, format })
     }
 
     /// Refuse what can be told to be wrong without looking at the store.
@@ -184,6 +172,9 @@ impl StoreArgs {
         }
         if let Some(bytes) = self.cache_bytes {
             options = options.cache_bytes(bytes);
+        }
+        if let Some(bytes) = self.value_bytes {
+            options = options.value_bytes(bytes);
         }
         if let Some(bound) = self.space_amplification {
             options = options.space_amplification(bound);

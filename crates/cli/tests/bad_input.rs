@@ -107,7 +107,7 @@ fn wrong_arguments_end_with_2_before_anything_is_touched() {
     let mut t = Table::new();
     t.case("no command", "", 2, &["biombo --help"]);
     t.case("an unknown command", "frobnicate", 2, &["frobnicate"]);
-    t.case("a command that comes later", "advise --workload a", 2, &["advise"]);
+    t.case("a command that comes later", "serve DIR/s", 2, &["serve"]);
     t.case("an unknown option", "get DIR/s k --frob", 2, &["--frob", "biombo get --help"]);
     t.case("a missing argument", "get DIR/s", 2, &["KEY"]);
     t.case("one argument too many", "count DIR/s x", 2, &["x"]);
@@ -183,7 +183,16 @@ fn broken_input_names_its_line_and_keeps_what_comes_before() {
     t.file("toml", b"partitions = \n");
     t.case("a configuration that is no TOML", "load DIR/new - --config DIR/toml", 2, &["DIR/toml:1"]);
     t.file("zero", b"partitions = 0\n");
-    t.case("a configuration with partitions = 0", "load DIR/new - --config DIR/zero", 2, &["1 to 1024"]);
+    t.case("a configuration with partitions = 0", "load DIR/new - --config DIR/zero", 2, &["DIR/zero:1", "1 to 1024"]);
+    t.file("placed", b"# ours\nengine = 'lmdb'\nplacement = 'sorted'\n");
+    t.case(
+        "a placement that there is not",
+        "load DIR/new - --config DIR/placed",
+        2,
+        &["DIR/placed:3", "placement", "hash"],
+    );
+    t.file("format", b"format = 'csv'\n");
+    t.case("a format that there is not", "load DIR/new - --config DIR/format", 2, &["DIR/format:1", "csv", "jsonl"]);
     t.file("engine", b"engine = \"nosuch\"\n");
     t.case("a configuration with an unknown engine", "load DIR/new - --config DIR/engine", 2, &["nosuch"]);
     t.end("input");
@@ -549,4 +558,33 @@ fn a_comparison_says_what_it_cannot_compare() {
         t.case(&format!("reproduce {what}"), line, 2, &[says]);
     }
     t.end("compare");
+}
+
+#[test]
+fn advice_is_refused_before_it_works() {
+    let mut t = Table::new();
+    t.file("trace", b"0,a\n3,b\n");
+    t.file("there", b"engine = 'log'\n");
+    for (what, line, status, says) in [
+        ("about nothing", "advise", 2, "--workload a"),
+        ("about an unknown workload", "advise --workload z", 2, "--workload"),
+        ("about two things", "advise --workload a --reads 0.5", 2, "--reads"),
+        ("with a share of 2", "advise --reads 2", 2, "--reads 2"),
+        ("with more than all operations", "advise --reads 0.9 --inserts 0.2", 2, "at most 1"),
+        ("about a trace that is missing", "advise --trace DIR/nosuch", 1, "nosuch"),
+        ("about a trace with a broken line", "advise --trace DIR/trace", 1, "trace:2"),
+        ("about records of a trace", "advise --trace DIR/trace --records 5", 2, "--records"),
+        ("within no time", "advise --workload a --budget 0s", 2, "--budget"),
+        ("within a time of no unit", "advise --workload a --budget 3d", 2, "90s or 2m"),
+        ("of an unknown engine", "advise --workload a --engine nosuch", 2, "nosuch"),
+        ("of the engine that keeps nothing", "advise --workload a --engine null", 2, "no engine `null`"),
+        ("with --partitions 0", "advise --workload a --engine memory --partitions 0", 2, "--partitions"),
+        ("with --records 0", "advise --workload a --engine memory --records 0", 2, "--records"),
+        ("at the level relaxed", "advise --workload a --engine memory --durability relaxed", 2, "sync and os"),
+        ("into a file that is there", "advise --workload a --engine memory --config DIR/there", 1, "exists"),
+        ("into no directory", "advise --workload a --engine memory --config DIR/no/c.toml", 1, "no/c.toml"),
+    ] {
+        t.case(&format!("advice {what}"), line, status, &[says]);
+    }
+    t.end("advice");
 }

@@ -315,7 +315,7 @@ fn help_lists_what_works_and_teaches_it() {
         .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
         .filter(|word| !word.is_empty())
         .collect();
-    let works = "load get put delete scan count stat verify repair checkpoint backup restore compact plan repartition engines graph bench reproduce help";
+    let works = "load get put delete scan count stat verify repair checkpoint backup restore compact plan repartition engines graph bench reproduce advise help";
     assert_eq!(listed.join(" "), works);
     for command in works.split(' ').filter(|command| *command != "help") {
         let help = biombo([command, "--help"]).ok();

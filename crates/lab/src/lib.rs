@@ -9,9 +9,11 @@
 //! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`mod@table`] for the terminal, [`report`] for the browser;
 //! - [`compare`](mod@compare): what changed from one file of records to another, and whether it is more than noise;
 //! - [`graph`]: layouts of graphs side by side;
+//! - [`advise`]: which engine, divided how, for a workload on this machine;
 //! - [`reproduce`]: published experiments done again, published beside measured.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod bench;
 mod columns;
 pub mod compare;

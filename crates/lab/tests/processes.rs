@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use biombo_engine::{Durability, EngineKind, Registry};
+use biombo_lab::advise::{Question, Standing, advise};
 use biombo_lab::bench::{Observer, Plan, Silent, run};
 use biombo_lab::process::{WorkerCommand, worker};
-use biombo_lab::spec::{Partitioning, Placement};
+use biombo_lab::spec::{Partitioning, Placement, RunSpec};
 use biombo_lab::workload::trace::survey;
 use biombo_lab::workload::{Benchmark, Shift, ShiftKind, Task, Workload};
 
@@ -218,11 +219,7 @@ impl Observer for Interrupts {
         self.now = self.records == 0 && phase == self.phase;
     }
 
-    fn end(
-        &mut self,
-        _spec: &biombo_lab::spec::RunSpec,
-        _result: Result<&biombo_lab::record::Record, &biombo_engine::Error>,
-    ) {
+    fn end(&mut self, _spec: &RunSpec, _result: Result<&biombo_lab::record::Record, &biombo_engine::Error>) {
         self.records -= 1;
     }
 
@@ -374,4 +371,72 @@ fn a_trace_is_loaded_and_replayed_once_by_each_worker_over_every_layout() {
     let error = run(&unfit, &registry(), &command(), &mut Silent).unwrap_err().to_string();
     assert!(error.contains("--threads 3 does not fit 2 files"), "{error}");
     assert!(is_empty(&runs));
+}
+
+#[test]
+fn a_race_drops_what_is_beaten_and_what_dies_and_ends_before_its_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let engines = ["lmdb", "aborts", "memory", "unordered"].map(str::to_owned).to_vec();
+    // Each write of lmdb waits for the device.
+    let question = Question {
+        engines,
+        partitions: vec![1],
+        records: 500,
+        value_bytes: 100,
+        durability: Durability::Sync,
+        cache_bytes: Some(1 << 24),
+        budget_seconds: 20.0,
+        dir: Some(dir.path().to_owned()),
+        ..Question::default()
+    };
+    let advice = advise(&question, &registry(), &command(), &mut Silent).unwrap();
+    let of = |name: &str| advice.ranking.iter().find(|ranked| ranked.name == name).unwrap();
+    assert!(matches!(&of("aborts").standing, Standing::Failed { why } if why.contains("out of cheese")), "{advice:?}");
+    assert!(matches!(&of("lmdb").standing, Standing::Beaten { .. }), "{advice:?}");
+    assert!((1..advice.rounds).contains(&of("lmdb").trials), "it leaves its time to the others: {advice:?}");
+    assert_eq!((of("aborts").trials, of("memory").trials), (0, advice.rounds));
+    // The last two are one engine under two names.
+    assert!(["memory", "unordered"].contains(&advice.config.engine.as_deref().unwrap_or_default()), "{advice:?}");
+    assert!(is_empty(dir.path()), "trials left their directories behind");
+
+    let scans =
+        Question { task: Workload::E.into(), engines: vec!["unordered".to_owned(), "memory".to_owned()], ..question };
+    let advice = advise(&scans, &registry(), &command(), &mut Silent).unwrap();
+    assert_eq!((advice.ranking.len(), advice.rounds, advice.left_out.len()), (1, 1, 1), "one candidate is tried once");
+    assert!(advice.seconds < 10.0 && advice.left_out[0].engine == "unordered", "{advice:?}");
+}
+
+/// Gives up in the middle of the second round.
+#[derive(Default)]
+struct GivesUp {
+    begun: usize,
+}
+
+impl Observer for GivesUp {
+    fn begin(&mut self, index: usize, _spec: &RunSpec) {
+        self.begun = index + 1;
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.begun >= 4
+    }
+}
+
+#[test]
+fn an_interrupted_race_says_what_its_whole_rounds_have_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let question = Question {
+        engines: vec!["memory".to_owned(), "unordered".to_owned()],
+        partitions: vec![1],
+        records: 500,
+        budget_seconds: 20.0,
+        dir: Some(dir.path().to_owned()),
+        ..Question::default()
+    };
+    let mut observer = GivesUp::default();
+    let advice = advise(&question, &registry(), &command(), &mut observer).unwrap();
+    assert_eq!((observer.begun, advice.rounds, advice.interrupted), (4, 1, true), "{advice:?}");
+    assert!(advice.ranking.iter().all(|ranked| ranked.trials == 1), "a part of a round counts: {advice:?}");
+    assert_eq!(advice.noise, None);
+    assert!(is_empty(dir.path()), "trials left their directories behind");
 }

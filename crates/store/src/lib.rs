@@ -2,7 +2,7 @@
 //!
 //! | room | idea |
 //! |---|---|
-//! | [`Options`], `open`, `manifest`, `owner`, `grow` | creating and opening a directory, who owns it, more partitions for it |
+//! | [`Options`], [`Config`], `open`, `manifest`, `owner`, `grow` | creating and opening a directory, its options from a file, who owns it, more partitions for it |
 //! | [`Placement`], `bounds`, `topology`, `present` | which partition owns a key; the placement of this moment |
 //! | [`Store`], `write` | what a user holds: reads on the calling thread, writes through `lane` |
 //! | `lane`, `shared_sync` | the executor `direct`: one logical writer for each partition, group commit |
@@ -26,6 +26,7 @@ mod as_engine;
 mod backup;
 mod bounds;
 mod chain;
+mod config;
 mod copy;
 mod deferred;
 mod grow;
@@ -60,6 +61,7 @@ mod topology;
 mod write;
 
 pub use as_engine::StoreEngine;
+pub use config::Config;
 pub use migration::{Moved, Pace};
 pub use options::{Executor, Options, PARTITIONS_MAX, Partitioning, PlacementKind};
 pub use placement::{Epoch, PartitionId, Placement, SLOTS, UnitId};

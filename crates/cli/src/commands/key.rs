@@ -12,7 +12,7 @@ use crate::args::{DirArg, EscapedArg, JsonArg};
 use crate::failure::{Done, Failure};
 use crate::format::jsonl::Record;
 use crate::out::Out;
-use crate::store_args::{self, DurabilityArg, StoreArgs, word};
+use crate::store_args::{self, DurabilityArg, StoreArgs};
 
 /// Print the value of a key, as it is and without a newline; `not found` and exit status 1 when it is absent
 #[derive(Debug, Args)]
@@ -114,10 +114,7 @@ pub(crate) fn put(mut args: PutArgs) -> Done {
         (Some(file), _) => read_value(file)?,
         (None, value) => args.escaped.bytes(value.unwrap_or_default(), "VALUE")?,
     };
-    let file = args.store.config.clone().unwrap_or_default();
-    let durability =
-        args.durability.durability.map_or_else(|| word(config.durability.as_deref(), &file), |d| Ok(Some(d)))?;
-    let durability = durability.unwrap_or_default();
+    let durability = args.durability.durability.or(config.durability).unwrap_or_default();
     let store = args.store.open_or_create(&args.dir.dir)?;
     store.put_with(&key, &value, durability)?;
     store_args::close(store, durability)?;

@@ -1,5 +1,6 @@
 //! One file a group of commands.
 
+pub(crate) mod advise;
 pub(crate) mod bench;
 pub(crate) mod copy;
 pub(crate) mod engines;

@@ -4,11 +4,9 @@ pub mod jsonl;
 pub mod tsv;
 
 use clap::ValueEnum;
-use serde::Deserialize;
 
 /// How a line holds a record on input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum InputFormat {
     /// key TAB value, with the escapes \t \n \\ \xHH
     #[default]
@@ -55,5 +53,19 @@ impl OutputFormat {
             Self::Jsonl => jsonl::write(key, value, line),
         }
         line.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_names_the_formats_of_the_command_line() {
+        let names: Vec<String> = InputFormat::value_variants()
+            .iter()
+            .filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()))
+            .collect();
+        assert_eq!(names, biombo::Config::FORMATS);
     }
 }

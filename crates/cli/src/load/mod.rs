@@ -16,7 +16,7 @@ use crate::format::InputFormat;
 use crate::out::Out;
 use crate::progress::Progress;
 use crate::size::{show_bytes, show_count};
-use crate::store_args::{self, DurabilityArg, StoreArgs, word};
+use crate::store_args::{self, DurabilityArg, StoreArgs};
 
 use input::{Input, Next};
 use pipeline::{CHUNK_LINES_MAX, Feeder, Loaded};
@@ -81,11 +81,7 @@ pub(crate) fn load(mut args: LoadArgs) -> Done {
     let config = args.store.merge_config()?;
     args.store.check()?;
     let format = args.format.or(config.format).unwrap_or_default();
-    let from_file = || word(config.durability.as_deref(), args.store.config.as_deref().unwrap_or_else(|| "".as_ref()));
-    let durability = match args.durability.durability {
-        Some(durability) => durability,
-        None => from_file()?.unwrap_or_default(),
-    };
+    let durability = args.durability.durability.or(config.durability).unwrap_or_default();
     // The input first: a mistyped file must not leave an empty store behind.
     let mut input = Input::open(args.file.as_deref(), format)?;
     let mut ahead = Ahead::default();

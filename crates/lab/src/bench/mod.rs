@@ -2,7 +2,7 @@
 
 pub mod observer;
 pub mod plan;
-mod run;
+pub(crate) mod run;
 
 pub use observer::{Observer, Silent};
 pub use plan::Plan;

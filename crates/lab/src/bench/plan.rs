@@ -235,7 +235,7 @@ impl Plan {
                         )));
                     }
                 }
-                Task::Ycsb { .. } | Task::Db { .. } => {}
+                Task::Ycsb { .. } | Task::Mix { .. } | Task::Db { .. } => {}
             }
         }
         Ok(())

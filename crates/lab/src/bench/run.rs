@@ -54,7 +54,8 @@ pub fn run(plan: &Plan, registry: &Registry, worker: &WorkerCommand, observer: &
     Ok(outcome)
 }
 
-fn one(
+/// One run; `spec` gets the directory that it was done in.
+pub(crate) fn one(
     registry: &Registry,
     worker: &WorkerCommand,
     base: &Path,

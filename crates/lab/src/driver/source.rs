@@ -100,7 +100,10 @@ impl Source {
         let (records, seed) = (settings.records, settings.seed);
         Ok(match &settings.task {
             Task::Ycsb { workload, distribution } => {
-                Self::Core(Stream::new(*workload, *distribution, records, settings.inserts, seed, thread))
+                Self::Core(Stream::new(workload.mix(), *distribution, records, settings.inserts, seed, thread))
+            }
+            Task::Mix { mix, distribution } => {
+                Self::Core(Stream::new(&mix.shares(), *distribution, records, settings.inserts, seed, thread))
             }
             Task::Db { benchmark: Benchmark::ReadSeq } => Self::Order,
             Task::Db { benchmark } => {

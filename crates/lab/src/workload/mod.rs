@@ -1,7 +1,7 @@
 //! What is done: YCSB's core workloads, db_bench's benchmarks, workloads that shift, recorded operations, and the generators under
 //! them.
 //!
-//! - [`Workload`], [`Benchmark`], [`Shift`], [`OpKind`], [`Distribution`]: the definitions; [`trace`]: recorded operations;
+//! - [`Workload`], [`Mix`], [`Benchmark`], [`Shift`], [`OpKind`], [`Distribution`]: the definitions; [`trace`]: recorded operations;
 //!   [`Task`]: any of them;
 //! - [`Stream`], [`Numbers`], [`ShiftStream`]: the operations of one client thread, reproducible by seed;
 //! - [`Keys`], [`Values`]: the bytes of a record;
@@ -13,6 +13,7 @@ pub mod core;
 pub mod db;
 pub mod inserts;
 pub mod keys;
+pub mod mix;
 pub mod random;
 pub mod shift;
 mod shuffle;
@@ -27,6 +28,7 @@ pub use core::{Distribution, OpKind, Workload};
 pub use db::{Benchmark, Numbers};
 pub use inserts::Inserts;
 pub use keys::{KeyFormat, Keys};
+pub use mix::Mix;
 pub use random::Random;
 pub use shift::{Shift, ShiftKind, ShiftOperation, ShiftStream};
 pub use stream::{Operation, Stream};

@@ -7,7 +7,7 @@
 use super::chooser::Chooser;
 use super::core::SCAN_RECORDS_MAX;
 use super::inserts::Inserts;
-use super::{Distribution, OpKind, Random, Workload};
+use super::{Distribution, OpKind, Random};
 
 /// Operations drawn at once.
 pub const GROUP: usize = 64;
@@ -35,9 +35,10 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Of `thread` under `seed`, over `records` loaded records, with `inserts` to expect from all threads together.
+    /// Of `thread` under `seed`, over `records` loaded records, with `inserts` to expect from all threads together; `mix` has the
+    /// share of each kind of operation, which add up to 1.
     pub fn new(
-        workload: Workload,
+        mix: &[(OpKind, f64)],
         distribution: Distribution,
         records: u64,
         inserts: u64,
@@ -45,8 +46,7 @@ impl Stream {
         thread: u32,
     ) -> Self {
         let mut sum = 0.0;
-        let mut bounds: Vec<_> = workload
-            .mix()
+        let mut bounds: Vec<_> = mix
             .iter()
             .map(|&(kind, share)| {
                 sum += share;
@@ -104,10 +104,11 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Workload;
 
     fn take(workload: Workload, seed: u64, thread: u32, count: usize) -> Vec<Operation> {
         let inserts = Inserts::new(1_000);
-        let mut stream = Stream::new(workload, workload.distribution(), 1_000, 100, seed, thread);
+        let mut stream = Stream::new(workload.mix(), workload.distribution(), 1_000, 100, seed, thread);
         (0..count).map(|_| stream.next(&inserts)).collect()
     }
 
@@ -148,7 +149,7 @@ mod tests {
     fn no_operation_asks_for_a_record_that_does_not_exist() {
         for workload in Workload::ALL {
             let inserts = Inserts::new(100);
-            let mut stream = Stream::new(workload, workload.distribution(), 100, 1_000, 9, 0);
+            let mut stream = Stream::new(workload.mix(), workload.distribution(), 100, 1_000, 9, 0);
             for _ in 0..20_000 {
                 let operation = stream.next(&inserts);
                 if operation.kind == OpKind::Insert {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::core::SHIFT_PERIOD_SECONDS;
 use super::shift::Mark;
 use super::trace::Counts;
-use super::{Benchmark, Distribution, KeyFormat, OpKind, Shift, ShiftKind, Workload};
+use super::{Benchmark, Distribution, KeyFormat, Mix, OpKind, Shift, ShiftKind, Workload};
 
 /// A task, with all that defines it but the sizes (and a trace's files).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -17,6 +17,13 @@ pub enum Task {
     Ycsb {
         /// Which.
         workload: Workload,
+        /// How it chooses records.
+        distribution: Distribution,
+    },
+    /// Operations by their shares.
+    Mix {
+        /// The shares.
+        mix: Mix,
         /// How it chooses records.
         distribution: Distribution,
     },
@@ -60,7 +67,7 @@ impl Task {
     /// The bench that it belongs to, as records name it.
     pub fn bench(self) -> &'static str {
         match self {
-            Self::Ycsb { .. } => "ycsb",
+            Self::Ycsb { .. } | Self::Mix { .. } => "ycsb",
             Self::Db { .. } => "db",
             Self::Shift { .. } => "shift",
             Self::Trace { .. } => "trace",
@@ -71,6 +78,7 @@ impl Task {
     pub fn name(self) -> &'static str {
         match self {
             Self::Ycsb { workload, .. } => workload.name(),
+            Self::Mix { .. } => "mix",
             Self::Db { benchmark } => benchmark.name(),
             Self::Shift { shift } => shift.kind.name(),
             Self::Trace { .. } => "trace",
@@ -80,7 +88,7 @@ impl Task {
     /// How keys are chosen, as records name it.
     pub fn distribution(self) -> &'static str {
         match self {
-            Self::Ycsb { distribution, .. } => distribution.name(),
+            Self::Ycsb { distribution, .. } | Self::Mix { distribution, .. } => distribution.name(),
             Self::Db { benchmark } if benchmark.in_order() => "sequential",
             Self::Db { .. } => "uniform",
             Self::Shift { .. } => "shift",
@@ -92,6 +100,7 @@ impl Task {
     pub fn share(self, kind: OpKind) -> f64 {
         match self {
             Self::Ycsb { workload, .. } => workload.share(kind),
+            Self::Mix { mix, .. } => mix.share(kind),
             Self::Db { benchmark } => f64::from(u8::from(benchmark.kind() == kind)),
             Self::Shift { shift } => shift.share_of(kind),
             Self::Trace { counts } => counts.share(kind),
@@ -130,7 +139,8 @@ impl Task {
     pub fn marks(self, seconds: f64) -> Vec<Mark> {
         match self {
             Self::Shift { shift } => shift.marks(seconds),
-            Self::Ycsb { distribution: Distribution::Shift, .. } => {
+            Self::Ycsb { distribution: Distribution::Shift, .. }
+            | Self::Mix { distribution: Distribution::Shift, .. } => {
                 Shift { period_seconds: SHIFT_PERIOD_SECONDS, ..ShiftKind::Jump.into() }.marks(seconds)
             }
             _ => Vec::new(),
@@ -150,7 +160,7 @@ impl Task {
     /// How keys are written.
     pub fn key_format(self) -> KeyFormat {
         match self {
-            Self::Ycsb { .. } | Self::Trace { .. } => KeyFormat::Hashed,
+            Self::Ycsb { .. } | Self::Mix { .. } | Self::Trace { .. } => KeyFormat::Hashed,
             Self::Shift { shift } => shift.key_format(),
             Self::Db { .. } => KeyFormat::Decimal,
         }

@@ -7,7 +7,7 @@ mod options;
 mod shift;
 mod trace;
 pub(super) mod watch;
-mod ycsb;
+pub(super) mod ycsb;
 
 use biombo_lab::bench::{Outcome, Plan};
 use biombo_lab::process::{WorkerCommand, worker};

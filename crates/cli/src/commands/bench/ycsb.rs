@@ -7,8 +7,8 @@ use super::options::{Defaults, Outputs, RunOptions};
 use crate::failure::Done;
 use crate::store_args::one_of;
 
-const WORKLOADS: &[&str] = &["a", "b", "c", "d", "e", "f"];
-const DISTRIBUTIONS: &[&str] = &["zipfian", "uniform", "latest", "hotspot", "shift"];
+pub(in crate::commands) const WORKLOADS: &[&str] = &["a", "b", "c", "d", "e", "f"];
+pub(in crate::commands) const DISTRIBUTIONS: &[&str] = &["zipfian", "uniform", "latest", "hotspot", "shift"];
 
 const DEFAULTS: Defaults =
     Defaults { operations: Some(1_000_000), seconds: None, threads: 2, value_bytes: 1_000, compression_ratio: 1.0 };

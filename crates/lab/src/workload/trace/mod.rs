@@ -11,10 +11,12 @@
 //! A key is taken as it stands, any bytes but commas and line ends. A line ends with `\n` or `\r\n`. Files are read as a
 //! stream, a line at a time: a trace may be larger than memory.
 
+mod head;
 mod line;
 mod reader;
 mod survey;
 
+pub use head::head;
 pub use line::{Line, parse};
 pub use reader::Reader;
 pub use survey::{Counts, survey};

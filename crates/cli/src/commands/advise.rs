@@ -1,0 +1,235 @@
+//! `biombo advise`: which store for a workload on this machine.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use biombo::Durability;
+use biombo_lab::advise::{Question, candidates};
+use biombo_lab::process::WorkerCommand;
+use biombo_lab::spec::Placement;
+use biombo_lab::workload::trace::{Counts, survey};
+use biombo_lab::workload::{Distribution, Mix, Task, Workload};
+use clap::Args;
+
+use super::bench::watch::Watch;
+use super::bench::ycsb::{DISTRIBUTIONS, WORKLOADS};
+use crate::args::JsonArg;
+use crate::failure::{Done, Failure};
+use crate::out::Out;
+use crate::size::{parse_bytes, parse_seconds};
+use crate::store_args::{DURABILITIES, PLACEMENTS, one_of};
+
+/// Try engines and layouts under a workload, and say which store to take on this machine, and why
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Say what the store is for by --workload, --trace or shares such as --reads 0.95; the rest has defaults.
+
+Every engine of the build that keeps data is tried, whole and in several partitions, by hash and by range, in rounds of short trials, \
+one after the other. From the second round on what is beaten beyond doubt drops out, and the others get its time; the best is dropped \
+with a risk of at most 5 %. PostgreSQL and the laboratory's own engines take part where --engine names them.
+
+A trial has no more records than the budget has time to load: a longer --budget tries more of the data, and tells closer ones apart. \
+Fewer engines do so too. Let nothing else work on the machine meanwhile.
+
+Examples:
+  biombo advise --workload a
+  biombo advise --reads 0.95 --records 2000000 --value-bytes 200 --durability os --budget 5m
+  biombo advise --trace day.txt --config store.toml && biombo load new data.tsv --config store.toml
+  biombo advise --workload e --engine log,lmdb,rocksdb --partitions 1,4,16 --json")]
+pub(crate) struct AdviseArgs {
+    /// A YCSB core workload: a, b, c, d, e, f
+    #[arg(long, value_name = "W", ignore_case = true, value_parser = one_of::<Workload>(WORKLOADS), hide_possible_values = true,
+        conflicts_with_all = ["trace", "reads", "scans", "inserts"])]
+    workload: Option<Workload>,
+    /// Recorded operations, as `biombo bench trace` replays them: a file for each client thread, or one for all
+    #[arg(long, value_name = "FILE,FILE..", value_delimiter = ',',
+        conflicts_with_all = ["reads", "scans", "inserts", "records", "key_bytes", "distribution"])]
+    trace: Vec<PathBuf>,
+    /// The share of reads, 0 to 1; operations that are no reads, scans or inserts are updates
+    #[arg(long, value_name = "F")]
+    reads: Option<f64>,
+    /// The share of scans of 1 to 100 records
+    #[arg(long, value_name = "F")]
+    scans: Option<f64>,
+    /// The share of inserts
+    #[arg(long, value_name = "F")]
+    inserts: Option<f64>,
+    /// Choose records by zipfian, uniform, latest, hotspot or shift [default: as the workload says, else zipfian]
+    #[arg(long, value_name = "KIND", value_parser = one_of::<Distribution>(DISTRIBUTIONS), hide_possible_values = true)]
+    distribution: Option<Distribution>,
+    /// How many records there are [default: 1000000]
+    #[arg(long, value_name = "N")]
+    records: Option<u64>,
+    /// Bytes of each key [default: 16]
+    #[arg(long, value_name = "N")]
+    key_bytes: Option<u32>,
+    /// Bytes of each value
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    value_bytes: u32,
+    /// Client threads [default: 2, of a trace one for each file]
+    #[arg(long, value_name = "T")]
+    threads: Option<u32>,
+    /// When a write is acknowledged: sync, os
+    #[arg(long, value_name = "LEVEL", default_value = "sync", value_parser = one_of::<Durability>(DURABILITIES),
+        hide_possible_values = true)]
+    durability: Durability,
+    /// All caches of the store together, in bytes or with KiB, MiB, GiB [default: 2GiB, or a quarter of the memory]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    cache_bytes: Option<u64>,
+    /// Try these engines [default: those of the build that keep data, but for postgres and micro-*]
+    #[arg(long = "engine", value_name = "E,E..", value_delimiter = ',')]
+    engines: Vec<String>,
+    /// Try these numbers of partitions [default: 1 and four for each processor]
+    #[arg(long, value_name = "P,P..", value_delimiter = ',')]
+    partitions: Vec<u32>,
+    /// Try these placements of keys: hash, range
+    #[arg(long, value_name = "KIND,..", value_delimiter = ',', default_value = "hash,range",
+        value_parser = one_of::<Placement>(PLACEMENTS), hide_possible_values = true)]
+    placement: Vec<Placement>,
+    /// How long it may take, such as 90s, 2m, 1h; a first round of all is done in any case
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_seconds)]
+    budget: f64,
+    /// Write the advised store to this new file, which `biombo load --config` takes
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where the stores are made, and removed again [default: the system's place for temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Makes the trials repeatable; each round adds one
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// Run it.
+pub(crate) fn advise(args: AdviseArgs) -> Done {
+    let json = args.json.json;
+    let file = args.config.clone();
+    let question = question(args)?;
+    let registry = biombo::registry();
+    // What is wrong with the question is said before the file is made.
+    candidates(&question, &registry).map_err(|e| Failure::usage(e.to_string()))?;
+    let file = file.map(NewFile::create).transpose()?;
+    let mut watch = Watch::new(None)?;
+    let advice = biombo_lab::advise::advise(&question, &registry, &WorkerCommand::this_program()?, &mut watch)?;
+    watch.finish()?;
+    let text = advice.to_toml()?;
+    let mut out = Out::new();
+    if json {
+        out.json(&advice)?;
+    } else {
+        biombo_lab::advise::print(&advice, &mut out).map_err(|e| Failure::output(&e))?;
+    }
+    match file {
+        Some(file) => {
+            let path = file.write(&text)?;
+            if !json {
+                out.line(format_args!("configuration: {} (biombo load DIR --config {0})", path.display()))?;
+            }
+        }
+        None if !json => {
+            out.line(format_args!("\nAs a configuration:"))?;
+            for line in text.lines().filter(|line| !line.starts_with('#')) {
+                out.line(format_args!("  {line}"))?;
+            }
+        }
+        None => {}
+    }
+    out.finish()?;
+    if advice.interrupted {
+        let plural = if advice.rounds == 1 { "" } else { "s" };
+        return Err(Failure::failed(format!(
+            "interrupted: this is what was known after {} round{plural}",
+            advice.rounds
+        )));
+    }
+    Ok(())
+}
+
+/// What is asked about.
+fn question(args: AdviseArgs) -> Done<Question> {
+    let usual = Question::default();
+    let is_mix = args.reads.is_some() || args.scans.is_some() || args.inserts.is_some();
+    let (task, operations, key_bytes) = match (args.workload, args.trace.as_slice()) {
+        (Some(workload), _) => {
+            let distribution = args.distribution.unwrap_or(workload.distribution());
+            (Task::Ycsb { workload, distribution }, None, None)
+        }
+        (None, []) if is_mix => {
+            let share = |share: Option<f64>| share.unwrap_or(0.0);
+            let mix = Mix::new(share(args.reads), share(args.scans), share(args.inserts));
+            let mix = mix.map_err(|e| Failure::usage(e.to_string()))?;
+            (Task::Mix { mix, distribution: args.distribution.unwrap_or(Distribution::Zipfian) }, None, None)
+        }
+        (None, []) => {
+            return Err(Failure::usage(
+                "say what the store is for: --workload a, --trace FILE, or the shares of operations, such as --reads 0.95",
+            ));
+        }
+        (None, files) => {
+            let counts = files.iter().try_fold(Counts::default(), |all, file| survey(file).map(|one| all.plus(one)))?;
+            (Task::Trace { counts }, Some(counts.operations()), Some(counts.key_bytes_mean().max(1)))
+        }
+    };
+    let threads = match args.trace.len() {
+        0 => usual.threads,
+        files => u32::try_from(files).unwrap_or(u32::MAX),
+    };
+    Ok(Question {
+        task,
+        traces: args.trace,
+        records: operations.or(args.records).unwrap_or(usual.records),
+        key_bytes: key_bytes.or(args.key_bytes).unwrap_or(usual.key_bytes),
+        value_bytes: args.value_bytes,
+        threads: args.threads.unwrap_or(threads),
+        durability: args.durability,
+        cache_bytes: args.cache_bytes,
+        engines: args.engines,
+        partitions: args.partitions,
+        placements: args.placement,
+        budget_seconds: args.budget,
+        seed: args.seed,
+        dir: args.dir,
+    })
+}
+
+/// A file that is made before the work, so that one which cannot be made is found out then, and goes again where the work fails.
+struct NewFile {
+    file: File,
+    path: PathBuf,
+    is_written: bool,
+}
+
+impl NewFile {
+    fn create(path: PathBuf) -> Done<Self> {
+        match File::create_new(&path) {
+            Ok(file) => Ok(Self { file, path, is_written: false }),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                Err(Failure::failed(format!("{} exists: name another file, or remove it", path.display())))
+            }
+            Err(e) => Err(Self::failed(&path, &e)),
+        }
+    }
+
+    fn failed(path: &Path, error: &std::io::Error) -> Failure {
+        Failure::failed(format!("cannot write {}: {error}", path.display()))
+    }
+
+    fn write(mut self, text: &str) -> Done<PathBuf> {
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
+        written.map_err(|e| Self::failed(&self.path, &e))?;
+        self.is_written = true;
+        Ok(self.path.clone())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_written {
+            // It is empty, and this command's own.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

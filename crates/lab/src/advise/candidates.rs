@@ -1,0 +1,245 @@
+//! What is tried: engines, numbers of partitions and placements that the build and the machine allow.
+
+use std::fmt;
+
+use biombo_base::{Error, Result};
+use biombo_engine::Registry;
+use serde::Serialize;
+
+use super::{Question, Size};
+use crate::bench::Plan;
+use crate::bench::plan::impossible;
+use crate::spec::{Partitioning, Placement, RunSpec};
+
+/// Engines that are there to be compared with; they take part where they are named.
+const FOR_COMPARISON: [&str; 5] =
+    ["postgres", "micro-btree", "micro-lsm", "micro-btree-published", "micro-lsm-published"];
+/// Partitions for each processor, where nobody says how many.
+const PARTITIONS_PER_CORE: u32 = 4;
+
+/// A store that could be advised.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Candidate {
+    /// The engine's name.
+    pub engine: String,
+    /// `none` or `hard`.
+    pub partitioning: Partitioning,
+    /// Into how many; 1 for `none`.
+    pub partitions: u32,
+    /// How keys find their partition.
+    pub placement: Placement,
+}
+
+impl fmt::Display for Candidate {
+    /// `log`, `log in 8 partitions by hash`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.partitioning {
+            Partitioning::None => f.write_str(&self.engine),
+            _ => write!(f, "{} in {} partitions by {}", self.engine, self.partitions, self.placement),
+        }
+    }
+}
+
+impl Candidate {
+    /// Its trial of round `round`, from 1: what all candidates of a round have, they have alike.
+    pub(super) fn trial(&self, question: &Question, size: Size, round: u32) -> Option<RunSpec> {
+        let spec = self.plan(question, size, round).runs().pop()?;
+        Some(RunSpec { repetition: round, ..spec })
+    }
+
+    fn plan(&self, question: &Question, size: Size, round: u32) -> Plan {
+        Plan {
+            engines: vec![self.engine.clone()],
+            tasks: vec![question.task],
+            records: size.records,
+            seconds: Some(size.seconds),
+            threads: vec![question.threads],
+            partitionings: vec![self.partitioning],
+            partitions: vec![self.partitions],
+            placement: self.placement,
+            durability: question.durability,
+            key_bytes: vec![question.key_bytes],
+            value_bytes: vec![question.value_bytes],
+            cache_bytes: question.cache_bytes,
+            seed: question.seed.wrapping_add(u64::from(round - 1)),
+            traces: question.traces.clone(),
+            dir: question.dir.clone(),
+            ..Plan::default()
+        }
+    }
+}
+
+/// Something that could be tried and is not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// The engine.
+    pub engine: String,
+    /// Why.
+    pub why: String,
+}
+
+/// The numbers of partitions that are tried where nobody names them: one, and some for each processor.
+fn usual_partitions() -> Vec<u32> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
+    let many = cores.saturating_mul(PARTITIONS_PER_CORE);
+    vec![1, many.min(biombo_store::PARTITIONS_MAX)]
+}
+
+/// All of them, and what is left out.
+///
+/// # Errors
+/// `Unsupported` for a named engine that the build or the machine lacks; what every engine says against the question, where none can
+/// be tried.
+pub fn candidates(question: &Question, registry: &Registry) -> Result<(Vec<Candidate>, Vec<LeftOut>)> {
+    let (mut all, mut left_out) = (Vec::new(), Vec::new());
+    let mut first_error = None;
+    let mut engines: Vec<String> = question.engines.clone();
+    if engines.is_empty() {
+        let stores = registry.iter().filter(|kind| (kind.capabilities)().persistent && kind.is_installed());
+        engines =
+            stores.map(|kind| kind.name.to_owned()).filter(|name| !FOR_COMPARISON.contains(&name.as_str())).collect();
+    }
+    for engine in engines {
+        let kind = registry.get(&engine)?;
+        if !kind.is_installed() {
+            return Err(Error::unsupported(format!(
+                "the programs of {engine} are not installed: leave it out, or install them"
+            )));
+        }
+        let ordered = (kind.capabilities)().ordered;
+        for candidate in layouts(question, &engine, ordered) {
+            let plan = candidate.plan(question, Size { records: question.records, seconds: 1.0 }, 1);
+            let refused = plan.check(registry).err().or_else(|| refusal(registry, plan.runs().first()?));
+            match refused {
+                None if !all.contains(&candidate) => all.push(candidate),
+                None => {}
+                Some(error) => {
+                    let why = LeftOut { engine: engine.clone(), why: error.to_string() };
+                    if !left_out.iter().any(|known: &LeftOut| known.engine == engine) {
+                        left_out.push(why);
+                    }
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+    }
+    match first_error {
+        Some(error) if all.is_empty() => Err(error),
+        None if all.is_empty() => {
+            Err(Error::unsupported("this build has no engine that keeps data: name one with --engine"))
+        }
+        _ => Ok((all, left_out)),
+    }
+}
+
+/// Why the engine cannot do it, without the trial's own name.
+fn refusal(registry: &Registry, spec: &RunSpec) -> Option<Error> {
+    let error = impossible(registry, spec)?;
+    let text = error.to_string();
+    let why = text.strip_prefix(&spec.label()).and_then(|rest| rest.strip_prefix(": "));
+    Some(why.map(Error::unsupported).unwrap_or(error))
+}
+
+/// The layouts of one engine. Ranges of keys mean nothing to an engine without order.
+fn layouts(question: &Question, engine: &str, ordered: bool) -> Vec<Candidate> {
+    let partitions = if question.partitions.is_empty() { usual_partitions() } else { question.partitions.clone() };
+    let of = |partitioning, partitions, placement| Candidate {
+        engine: engine.to_owned(),
+        partitioning,
+        partitions,
+        placement,
+    };
+    let mut layouts = Vec::new();
+    for partitions in partitions {
+        if partitions == 1 {
+            layouts.push(of(Partitioning::None, 1, Placement::Hash));
+            continue;
+        }
+        let placements = question.placements.iter().filter(|placement| ordered || **placement == Placement::Hash);
+        layouts.extend(placements.map(|placement| of(Partitioning::Hard, partitions, *placement)));
+    }
+    layouts
+}
+
+#[cfg(test)]
+mod tests {
+    use biombo_engine::registry::NOT_INSTALLED;
+    use biombo_engine::{Capabilities, EngineKind, memory};
+
+    use super::*;
+    use crate::workload::Workload;
+
+    fn registry() -> Registry {
+        let mut registry = Registry::new();
+        let persistent = || Capabilities { persistent: true, ..(memory::kind().capabilities)() };
+        for name in ["log", "lmdb", "postgres", "micro-btree"] {
+            registry.add(EngineKind { name, capabilities: persistent, ..memory::kind() });
+        }
+        let unordered = || Capabilities { persistent: true, ordered: false, ..(memory::kind().capabilities)() };
+        registry.add(EngineKind { name: "hash", capabilities: unordered, ..memory::kind() });
+        registry.add(memory::kind());
+        registry
+    }
+
+    fn labels(question: &Question) -> Vec<String> {
+        candidates(question, &registry()).unwrap().0.iter().map(Candidate::to_string).collect()
+    }
+
+    fn question() -> Question {
+        Question { partitions: vec![1, 8], records: 1_000, ..Question::default() }
+    }
+
+    #[test]
+    fn every_engine_that_keeps_data_is_tried_whole_and_in_parts() {
+        let all = labels(&question());
+        let log: Vec<_> = all.iter().filter(|label| label.starts_with("log")).collect();
+        assert_eq!(log, ["log", "log in 8 partitions by hash", "log in 8 partitions by range"]);
+        assert_eq!(all.len(), 3 + 3 + 2, "{all:?}");
+        assert!(all.iter().all(|label| !["memory", "postgres", "micro"].iter().any(|name| label.starts_with(name))));
+        let named = Question { engines: vec!["memory".into(), "postgres".into(), "memory".into()], ..question() };
+        assert_eq!(labels(&named).len(), 6, "what is named takes part, once");
+        let usual = labels(&Question { partitions: Vec::new(), placements: vec![Placement::Hash], ..question() });
+        assert_eq!(usual.len(), 6, "{usual:?}");
+    }
+
+    #[test]
+    fn what_an_engine_cannot_do_is_left_out_with_its_reason() {
+        let scans = Question { task: Workload::E.into(), ..question() };
+        let (all, left_out) = candidates(&scans, &registry()).unwrap();
+        assert!(all.iter().all(|candidate| candidate.engine != "hash"));
+        assert!(left_out.len() == 1 && left_out[0].why.contains("order"), "{left_out:?}");
+        let alone = Question { engines: vec!["hash".into()], ..scans };
+        assert!(candidates(&alone, &registry()).unwrap_err().to_string().contains("order"));
+    }
+
+    #[test]
+    fn bad_questions_are_refused_by_name() {
+        let refuse = |question: Question, says: &str| {
+            let error = candidates(&question, &registry()).expect_err(says).to_string();
+            assert!(error.contains(says), "{error}");
+        };
+        refuse(Question { engines: vec!["nosuch".into()], ..question() }, "nosuch");
+        refuse(Question { threads: 0, ..question() }, "--threads");
+        refuse(Question { partitions: vec![0], ..question() }, "--partitions");
+        refuse(Question { key_bytes: 2, ..question() }, "--key-bytes");
+        refuse(Question { records: 0, ..question() }, "--records");
+        let mut without = registry();
+        without.add(EngineKind { version: || NOT_INSTALLED.to_owned(), name: "log", ..memory::kind() });
+        let named = Question { engines: vec!["log".into()], ..question() };
+        assert!(candidates(&named, &without).unwrap_err().to_string().contains("not installed"));
+        assert!(candidates(&question(), &Registry::new()).unwrap_err().to_string().contains("keeps data"));
+    }
+
+    #[test]
+    fn a_round_has_one_seed_for_all_and_the_next_another() {
+        let question = question();
+        let (all, _) = candidates(&question, &registry()).unwrap();
+        let size = Size { records: 500, seconds: 0.2 };
+        for candidate in &all {
+            let (first, second) =
+                (candidate.trial(&question, size, 1).unwrap(), candidate.trial(&question, size, 2).unwrap());
+            assert_eq!((first.seed, second.seed, first.repetition, second.repetition), (1, 2, 1, 2));
+            assert_eq!((first.records, first.seconds, first.partitions), (500, Some(0.2), candidate.partitions));
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Advice for people.
+
+use std::io::{self, Write};
+
+use super::{Advice, Ranked, Standing};
+use crate::columns;
+use crate::units::{bytes, count, duration_ns};
+
+/// What is asked, the ranking, what was left out, and the sentences.
+pub fn print(advice: &Advice, output: &mut impl Write) -> io::Result<()> {
+    writeln!(output, "{}", advice.question)?;
+    let trials: u32 = advice.ranking.iter().map(|ranked| ranked.trials).sum();
+    writeln!(
+        output,
+        "{trials} trials of {} records and {:.2} s in {} round{}, {:.0} s of a budget of {:.0} s; {} ({} cores), Linux {}\n",
+        count(advice.trial.records as f64),
+        advice.trial.seconds,
+        advice.rounds,
+        if advice.rounds == 1 { "" } else { "s" },
+        advice.seconds,
+        advice.budget_seconds,
+        advice.host.cpu,
+        advice.host.cores,
+        advice.host.kernel
+    )?;
+    let header = ["store", "ops/s", "of the first", "p99", "WAF", "memory", "disk", "trials", "standing"];
+    let mut lines = vec![header.map(str::to_owned).to_vec()];
+    lines.extend(advice.ranking.iter().map(|ranked| cells(ranked).to_vec()));
+    columns::write(&lines, &[0, 8], output)?;
+    writeln!(
+        output,
+        "\nMedians of the trials. p99: 99 of 100 operations take no longer (of the kind that takes longest); WAF: bytes written to storage \
+         for a byte put.\n"
+    )?;
+    advice.left_out.iter().try_for_each(|left| writeln!(output, "not tried: {}: {}", left.engine, left.why))?;
+    advice.why.iter().try_for_each(|sentence| writeln!(output, "{sentence}"))
+}
+
+fn cells(ranked: &Ranked) -> [String; 9] {
+    let cell = |figure: Option<f64>, text: &dyn Fn(f64) -> String| figure.map_or("-".to_owned(), text);
+    [
+        ranked.name.clone(),
+        cell(ranked.ops_per_s, &count),
+        cell(ranked.by_first, &|by| format!("{:.0} %", 100.0 * by)),
+        cell(ranked.p99_ns, &duration_ns),
+        cell(ranked.waf, &|waf| format!("{waf:.2}")),
+        cell(ranked.memory_bytes, &bytes),
+        cell(ranked.disk_bytes, &bytes),
+        ranked.trials.to_string(),
+        match &ranked.standing {
+            Standing::First => "advised".to_owned(),
+            Standing::Close => "not told apart".to_owned(),
+            Standing::Beaten { round, .. } => format!("beaten in round {round}"),
+            Standing::Failed { .. } => "failed".to_owned(),
+        },
+    ]
+}

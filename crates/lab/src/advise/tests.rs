@@ -1,0 +1,149 @@
+//! The sentences, the table and the configuration of a race whose outcome is known.
+
+use super::*;
+use crate::record::tests::record;
+use crate::workload::Mix;
+
+fn ranked(engine: &str, partitions: u32, standing: Standing, ops: f64, by_first: f64) -> Ranked {
+    let candidate = Candidate {
+        engine: engine.to_owned(),
+        partitioning: if partitions == 1 { Partitioning::None } else { Partitioning::Hard },
+        partitions,
+        placement: Placement::Range,
+    };
+    let mut records: Vec<Record> = [0.9, 1.0, 1.1].map(|noise| record(engine, "none", 1, ops * noise)).into();
+    // Memory differs from engine to engine.
+    records
+        .iter_mut()
+        .for_each(|record| (record.rss_bytes_max, record.waf) = (if engine == "log" { 400 } else { 100 }, Some(1.5)));
+    Ranked::new(candidate, standing, &records, Some(by_first))
+}
+
+fn advice() -> Advice {
+    let question = Question { cache_bytes: Some(1 << 28), ..Question::default() };
+    let beaten = |round| Standing::Beaten { by: "log in 8 partitions by range".to_owned(), round };
+    let ranking = vec![
+        ranked("log", 8, Standing::First, 200_000.0, 1.0),
+        ranked("lmdb", 8, Standing::Close, 180_000.0, 0.9),
+        ranked("log", 1, beaten(3), 100_000.0, 0.5),
+        ranked("wiredtiger", 1, beaten(1), 20_000.0, 0.1),
+        Ranked::new(
+            ranked("rocksdb", 1, Standing::First, 1.0, 1.0).candidate,
+            Standing::Failed { why: "the disk\nis full".to_owned() },
+            &[],
+            None,
+        ),
+    ];
+    let config = config(&ranking[0].candidate, &question, 1 << 28);
+    let mut advice = Advice {
+        question: words::question(&question),
+        ranking,
+        left_out: vec![LeftOut { engine: "tkrzw-hash".to_owned(), why: "it keeps no order of keys".to_owned() }],
+        why: Vec::new(),
+        records: question.records,
+        trial: Size { records: 40_000, seconds: 0.6 },
+        rounds: 4,
+        budget_seconds: 120.0,
+        seconds: 118.0,
+        noise: Some(1.1),
+        error: ERROR,
+        interrupted: false,
+        host: Host::here(),
+        config,
+    };
+    advice.why = words::why(&advice);
+    advice
+}
+
+#[test]
+fn the_sentences_say_what_to_take_and_why() {
+    let advice = advice();
+    let said = advice.why.join("\n");
+    for sentence in [
+        "Take log in 8 partitions by range: 200 k operations a second (180 k to 220 k in 3 trials), a 99th percentile of 1.40 µs",
+        "The next engine, lmdb in 8 partitions by range, has 90 % of its throughput.",
+        "Divided, log in 8 partitions by range does 2.00 times as much as log whole.",
+        "Not told apart from it beyond doubt: lmdb in 8 partitions by range. A longer",
+        "Two trials of one store usually differ by 10 %.",
+        "lmdb in 8 partitions by range is better at memory (0.25 of the first's).",
+        "Of 5 candidates 2 were beaten beyond doubt within 4 rounds",
+        "rocksdb is out: the disk is full.",
+        "A trial was 40.0 k of the 1.00 M",
+    ] {
+        assert!(said.contains(sentence), "`{sentence}` is missing in\n{said}");
+    }
+    let mut late = Advice { rounds: 1, seconds: 130.0, noise: Some(2.5), ..advice.clone() };
+    late.ranking.iter_mut().skip(1).for_each(|ranked| ranked.standing = Standing::Close);
+    let said = words::why(&late).join("\n");
+    for sentence in [
+        "One round took 130 s, more than the budget of 120 s: fewer engines (--engine)",
+        "log, wiredtiger and 1 more; each had one trial, so the order is a first impression.",
+        "Two trials of one store usually differ by a factor of 2.5: the machine is busy",
+    ] {
+        assert!(said.contains(sentence), "`{sentence}` is missing in\n{said}");
+    }
+    assert!(!said.contains("beaten beyond doubt"), "{said}");
+    let mut alone = Advice { ranking: vec![ranked("log", 1, Standing::First, 5.0, 1.0)], ..advice };
+    (alone.trial.records, alone.noise) = (alone.records, None);
+    assert_eq!(words::why(&alone).len(), 1, "{:?}", words::why(&alone));
+}
+
+#[test]
+fn a_beaten_engine_is_told_by_how_much_and_an_undivided_winner_by_what_dividing_costs() {
+    let mut advice = advice();
+    advice.ranking = vec![
+        ranked("lmdb", 1, Standing::First, 100.0, 1.0),
+        ranked("lmdb", 8, Standing::Close, 80.0, 0.8),
+        ranked("log", 1, Standing::Beaten { by: "lmdb".to_owned(), round: 2 }, 25.0, 0.25),
+    ];
+    let said = words::why(&advice).join("\n");
+    assert!(said.contains("It is 4.0 times as fast as the next engine, log."), "{said}");
+    assert!(said.contains("Whole, lmdb does 1.25 times as much as lmdb in 8 partitions by range."), "{said}");
+}
+
+#[test]
+fn the_table_has_every_candidate_with_its_figures_and_its_end() {
+    let mut text = Vec::new();
+    print(&advice(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    for line in [
+        "advised",
+        "not told apart",
+        "beaten in round 3",
+        "p99: 99 of 100 operations",
+        "failed",
+        "not tried: tkrzw-hash",
+    ] {
+        assert!(text.contains(line), "`{line}` is missing in\n{text}");
+    }
+    let first = text.lines().find(|line| line.ends_with("advised")).unwrap();
+    assert!(["200 k", "100 %", "1.40 µs", "1.50", "400 B"].iter().all(|cell| first.contains(cell)), "{first}");
+}
+
+#[test]
+fn the_configuration_is_the_advised_store_and_says_where_it_comes_from() {
+    let advice = advice();
+    let text = advice.to_toml().unwrap();
+    assert!(text.starts_with("# workload a (50 % read, 50 % update, zipfian) over 1.00 M records"), "{text}");
+    assert!(text.contains("# Take log in 8 partitions by range"), "{text}");
+    assert!(text.contains("\n# rocksdb is out: the disk is full.\n"), "{text}");
+    let config = Config::parse(&text).unwrap();
+    assert_eq!(config, advice.config);
+    assert_eq!(
+        (config.engine.as_deref(), config.partitions, config.cache_bytes),
+        (Some("log"), Some(8), Some(1 << 28))
+    );
+    assert_eq!(config.placement, Some(biombo_store::PlacementKind::Range));
+    assert_eq!((config.durability, config.value_bytes), (Some(Durability::Sync), Some(1_000)));
+}
+
+#[test]
+fn a_question_is_told_in_a_line() {
+    let mix = Mix::new(0.955, 0.0, 0.0).unwrap();
+    let task = Task::Mix { mix, distribution: crate::workload::Distribution::Uniform };
+    let question = Question { task, threads: 1, ..Question::default() };
+    assert_eq!(
+        words::question(&question),
+        "95.5 % read, 4.5 % update (uniform) over 1.00 M records, keys of 16 B, values of 1000 B, 1 client thread, durability sync"
+    );
+}
