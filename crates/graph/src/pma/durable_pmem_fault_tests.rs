@@ -51,18 +51,47 @@ fn damage_is_told_with_its_place() {
     assert_eq!(open(&medium).err().unwrap().kind(), ErrorKind::Unsupported);
 }
 
-/// A recorder that has no room for some regions.
-struct Full(Recorder, fn(&str, u64) -> bool);
+/// A recorder of which something fails.
+struct Faulty(Recorder, Fault);
 
-impl Medium for Full {
+enum Fault {
+    /// There is no room for some regions, by their names and sizes.
+    NoRoom(fn(&str, u64) -> bool),
+    /// Fences of regions whose names begin so fail while the flag is up.
+    Fences(&'static str, Arc<AtomicBool>),
+    /// Segments are made, but their names are not settled, while the flag is up.
+    Unsettled(Arc<AtomicBool>),
+}
+
+impl Faulty {
+    fn wrapped(&self, name: &str, region: Box<dyn Region>) -> Box<dyn Region> {
+        match &self.1 {
+            Fault::Fences(stem, fails) if name.starts_with(stem) => Box::new(FailingRegion(region, fails.clone())),
+            _ => region,
+        }
+    }
+}
+
+fn as_planned() -> std::io::Error {
+    std::io::Error::other("as planned")
+}
+
+impl Medium for Faulty {
     fn settle(&self) -> std::io::Result<()> {
         self.0.settle()
     }
     fn create(&self, name: &str, bytes: u64) -> std::io::Result<Box<dyn Region>> {
-        if (self.1)(name, bytes) { Err(std::io::ErrorKind::StorageFull.into()) } else { self.0.create(name, bytes) }
+        if matches!(&self.1, Fault::NoRoom(full) if full(name, bytes)) {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        let region = self.0.create(name, bytes)?;
+        match &self.1 {
+            Fault::Unsettled(fails) if name.starts_with("log-") && fails.load(Relaxed) => Err(as_planned()),
+            _ => Ok(self.wrapped(name, region)),
+        }
     }
     fn open(&self, name: &str) -> std::io::Result<Box<dyn Region>> {
-        self.0.open(name)
+        Ok(self.wrapped(name, self.0.open(name)?))
     }
     fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
         self.0.rename(from, to)
@@ -75,11 +104,31 @@ impl Medium for Full {
     }
 }
 
+struct FailingRegion(Box<dyn Region>, Arc<AtomicBool>);
+
+impl Region for FailingRegion {
+    fn backing(&self) -> Backing {
+        self.0.backing()
+    }
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+    fn store(&mut self, offset: u64, bytes: &[u8]) {
+        self.0.store(offset, bytes);
+    }
+    fn write_back(&mut self, offset: u64, bytes: u64) {
+        self.0.write_back(offset, bytes);
+    }
+    fn fence(&mut self) -> std::io::Result<()> {
+        if self.1.load(Relaxed) { Err(as_planned()) } else { self.0.fence() }
+    }
+}
+
 #[test]
 fn a_medium_without_room_refuses_a_batch_and_takes_the_next_that_fits() {
     let medium = Recorder::new();
     create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
-    let small: Arc<dyn Medium> = Arc::new(Full(medium.clone(), |_, bytes| bytes > 1 << 16));
+    let small: Arc<dyn Medium> = Arc::new(Faulty(medium.clone(), Fault::NoRoom(|_, bytes| bytes > 1 << 16)));
     let graph = Durable::open_on(small, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
     graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap();
     let large: Vec<Update> = (0..10_000).map(|n| Update::InsertEdge(n, 7)).collect();
@@ -96,7 +145,7 @@ fn a_medium_without_room_refuses_a_batch_and_takes_the_next_that_fits() {
 fn an_image_that_has_no_room_leaves_the_one_before() {
     let medium = Recorder::new();
     create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
-    let small: Arc<dyn Medium> = Arc::new(Full(medium.clone(), |name, _| name.starts_with("image-")));
+    let small: Arc<dyn Medium> = Arc::new(Faulty(medium.clone(), Fault::NoRoom(|name, _| name.starts_with("image-"))));
     let graph = Durable::open_on(small, Path::new("one"), &options(4096, 100), None, &mut team()).unwrap();
     for n in 0..30 {
         graph.apply(&[Update::InsertEdge(n, n + 1)], Durability::Sync).expect("the log has room");
@@ -119,7 +168,7 @@ fn a_graph_that_has_no_room_leaves_nothing() {
     ];
     for full in full {
         let medium = Recorder::new();
-        let small = Arc::new(Full(medium.clone(), full));
+        let small = Arc::new(Faulty(medium.clone(), Fault::NoRoom(full)));
         let error = Pmem::create(small, Path::new("one"), 1, &nothing, &Ids::dense(0), true).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Full, "{error}");
         assert_eq!(medium.names().unwrap(), [""; 0]);
@@ -128,61 +177,11 @@ fn a_graph_that_has_no_room_leaves_nothing() {
     }
 }
 
-/// A recorder where fences of regions whose names begin so fail while the flag is up.
-struct Failing(Recorder, &'static str, Arc<AtomicBool>);
-
-struct FailingRegion(Box<dyn Region>, Arc<AtomicBool>);
-
-impl Failing {
-    fn wrapped(&self, name: &str, region: Box<dyn Region>) -> Box<dyn Region> {
-        if name.starts_with(self.1) { Box::new(FailingRegion(region, self.2.clone())) } else { region }
-    }
-}
-
-impl Medium for Failing {
-    fn settle(&self) -> std::io::Result<()> {
-        self.0.settle()
-    }
-    fn create(&self, name: &str, bytes: u64) -> std::io::Result<Box<dyn Region>> {
-        Ok(self.wrapped(name, self.0.create(name, bytes)?))
-    }
-    fn open(&self, name: &str) -> std::io::Result<Box<dyn Region>> {
-        Ok(self.wrapped(name, self.0.open(name)?))
-    }
-    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
-        self.0.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> std::io::Result<()> {
-        self.0.remove(name)
-    }
-    fn names(&self) -> std::io::Result<Vec<String>> {
-        self.0.names()
-    }
-}
-
-impl Region for FailingRegion {
-    fn backing(&self) -> Backing {
-        self.0.backing()
-    }
-    fn bytes(&self) -> &[u8] {
-        self.0.bytes()
-    }
-    fn store(&mut self, offset: u64, bytes: &[u8]) {
-        self.0.store(offset, bytes);
-    }
-    fn write_back(&mut self, offset: u64, bytes: u64) {
-        self.0.write_back(offset, bytes);
-    }
-    fn fence(&mut self) -> std::io::Result<()> {
-        if self.1.load(Relaxed) { Err(std::io::Error::other("as planned")) } else { self.0.fence() }
-    }
-}
-
 /// A graph with the edge from 0 to 1, on a recorder where such fences will fail.
 fn failing(stem: &'static str) -> (Recorder, Durable, Arc<AtomicBool>) {
     let (medium, fails) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
     create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
-    let wrapped: Arc<dyn Medium> = Arc::new(Failing(medium.clone(), stem, fails.clone()));
+    let wrapped: Arc<dyn Medium> = Arc::new(Faulty(medium.clone(), Fault::Fences(stem, fails.clone())));
     let graph = Durable::open_on(wrapped, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
     graph.apply(&[Update::InsertEdge(0, 1)], Durability::Sync).unwrap();
     (medium, graph, fails)
@@ -227,44 +226,18 @@ fn a_fence_of_the_root_that_fails_ends_saving_and_not_writing() {
     }
 }
 
-/// A recorder that makes segments whose names are not settled then, while the flag is up.
-struct Unsettled(Recorder, AtomicBool);
-
-impl Medium for Unsettled {
-    fn settle(&self) -> std::io::Result<()> {
-        self.0.settle()
-    }
-    fn create(&self, name: &str, bytes: u64) -> std::io::Result<Box<dyn Region>> {
-        let region = self.0.create(name, bytes)?;
-        let fails = name.starts_with("log-") && self.1.load(Relaxed);
-        if fails { Err(std::io::Error::other("as planned")) } else { Ok(region) }
-    }
-    fn open(&self, name: &str) -> std::io::Result<Box<dyn Region>> {
-        self.0.open(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
-        self.0.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> std::io::Result<()> {
-        self.0.remove(name)
-    }
-    fn names(&self) -> std::io::Result<Vec<String>> {
-        self.0.names()
-    }
-}
-
 #[test]
 fn a_segment_that_may_be_there_or_not_ends_writing() {
     let medium = Recorder::new();
     create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
-    let wrapped = Arc::new(Unsettled(medium.clone(), AtomicBool::new(true)));
-    let graph =
-        Durable::open_on(wrapped.clone(), Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
+    let fails = Arc::new(AtomicBool::new(true));
+    let wrapped = Arc::new(Faulty(medium.clone(), Fault::Unsettled(fails.clone())));
+    let graph = Durable::open_on(wrapped, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
     graph.apply(&[Update::InsertEdge(0, 1)], Durability::Sync).unwrap();
     let large: Vec<Update> = (0..4096).map(|n| Update::InsertEdge(n, 7)).collect();
     let error = graph.apply(&large, Durability::Sync).unwrap_err();
     assert!(error.to_string().contains("as planned"), "{error}");
-    wrapped.1.store(false, Relaxed);
+    fails.store(false, Relaxed);
     // The segment before has room for it; but that may not be the last one any more.
     let error = graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
