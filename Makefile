@@ -9,7 +9,7 @@ CARGO ?= cargo
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test build record crash soak fuzz lint doc clean
+.PHONY: help setup demo test build record figures crash soak fuzz lint doc clean
 
 help: ## this list
 	@echo 'Biombo: make targets'
@@ -35,6 +35,9 @@ build: setup ## target/release/biombo with every engine
 
 record: build ## measure a few benches, compare them with docs/record.jsonl, and keep them there unless something got slower
 	@scripts/record.sh "$$CARGO_TARGET_DIR/release/biombo"
+
+figures: build ## measure the engine log beside its peers: every figure it is held to, in an hour and a half (scripts/figures.sh --list: parts)
+	@scripts/figures.sh
 
 crash: setup ## SIGKILL loops of 100 and 200 rounds (`make test`: 20 and 10), and 10 million different images of simulated crashes
 	BIOMBO_KILL_ROUNDS=$${BIOMBO_KILL_ROUNDS:-100} BIOMBO_KILL_LOG_ROUNDS=$${BIOMBO_KILL_LOG_ROUNDS:-200} \

@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# The figures that the engine log is held to, measured again beside its peers: each part a kind of work. `make figures`
+# builds and runs all of them, about an hour and a half on two cores, on which nothing else should run.
+#
+#   scripts/figures.sh [PART...]     all of them otherwise
+#   scripts/figures.sh --list        the parts, with what they measure
+#   scripts/figures.sh --summary     the medians and ratios of what was measured so far
+#
+# BIOMBO: the command to measure (target/release/biombo). BIOMBO_FIGURES: where the runs are kept as JSON lines, one file for each
+# part (target/figures). BIOMBO_FIGURES_PAIRS (9): the interleaved rounds. BIOMBO_FIGURES_TAIL (600): seconds of the open loop.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export LC_ALL=C PATH="${PATH:-/usr/bin:/bin}:${HOME:-}/.cargo/bin"
+
+target=${CARGO_TARGET_DIR:-$PWD/target}
+biombo=${BIOMBO:-$target/release/biombo}
+kept=${BIOMBO_FIGURES:-$target/figures}
+pairs=${BIOMBO_FIGURES_PAIRS:-9}
+tail_seconds=${BIOMBO_FIGURES_TAIL:-600}
+
+fail() {
+  echo "figures: $*" >&2
+  exit 1
+}
+
+parts=(pairs others fill sync amplification tail larger index reference reopen)
+declare -A what=(
+  [pairs]='A to F of YCSB, os, 2 threads: log used directly and in 8 hard partitions, lmdb, tkrzw-hash'
+  [others]='the same over the other peers, two rounds: to see which is the best one'
+  [fill]='fillrandom and readrandom of db_bench, 16 + 100 bytes, 1 thread'
+  [sync]='A at sync, 2 and 64 threads'
+  [amplification]='write amplification: loading, then zipfian and uniform overwrites, and at sync'
+  [tail]='A at os in an open loop at half of what log can do, with cleaning going on'
+  [larger]='C, uniform, larger than memory, read by O_DIRECT and by mmap'
+  [index]='the index beside other maps'
+  [reference]='C with values read where they lie'
+  [reopen]='opening after SIGKILL, 10 million records of 100 bytes'
+)
+
+# Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device.
+run() { # bench, options
+  "$biombo" bench "$@" --dir "$work" --json "$work.jsonl" || fail "a benchmark failed; the line above says why"
+  cat "$work.jsonl" >>"$kept/$part.jsonl"
+  rm -f "$work.jsonl"
+}
+
+# Medians by engine and layout, and the median of the ratios to log, round by round (log: the better of its layouts by median).
+summary() {
+  for file in "$kept"/*.jsonl; do
+    [ -e "$file" ] || continue
+    echo
+    basename "$file" .jsonl
+    # A record is one flat line but for its latencies; the fields that are needed stand at its top.
+    sed -E 's/.*"workload":"([^"]*)".*"engine":"([^"]*)".*"partitioning":"([^"]*)","partitions":([0-9]+).*"threads":([0-9]+),"durability":"([^"]*)".*"ops_per_s":([0-9.e+]+),"latency_ns.*/\1 \2 \3 \4 \5 \6 \7/' "$file" |
+      awk '{ row = $1 " " $6 " " $5 "t"; who = $2 ($3 == "none" ? "" : " " $3 "-" $4); n = ++count[row, who]
+             value[row, who, n] = $7; if (!((row, who) in seen)) { seen[row, who]; order[++rows] = row SUBSEP who } }
+           function median(list, n,  i, j, swap) {
+             for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (list[j] < list[i]) { swap = list[i]; list[i] = list[j]; list[j] = swap }
+             return n % 2 ? list[(n + 1) / 2] : (list[n / 2] + list[n / 2 + 1]) / 2 }
+           END { for (r = 1; r <= rows; r++) { split(order[r], at, SUBSEP); n = count[at[1], at[2]]
+                   for (i = 1; i <= n; i++) list[i] = value[at[1], at[2], i]
+                   middle[r] = median(list, n)
+                   if (at[2] ~ /^log/ && middle[r] > best[at[1]]) { best[at[1]] = middle[r]; winner[at[1]] = at[2] } }
+                 for (r = 1; r <= rows; r++) { split(order[r], at, SUBSEP); n = count[at[1], at[2]]; log_ = winner[at[1]]; m = 0
+                   if (log_ != "" && at[2] != log_) for (i = 1; i <= n; i++)
+                     if ((at[1], log_, i) in value) list[++m] = value[at[1], log_, i] / value[at[1], at[2], i]
+                   line = sprintf("  %-22s %-18s %12.0f /s", at[1], at[2], middle[r])
+                   if (m) { ratio = median(list, m); line = line sprintf("   %s by it: %.2f (%.2f..%.2f), %d pairs", log_, ratio, list[1], list[m], m) }
+                   print line } }'
+  done
+}
+
+case "${1:-}" in
+  --list) for part in "${parts[@]}"; do printf '%-14s %s\n' "$part" "${what[$part]}"; done; exit 0 ;;
+  --summary) summary; exit 0 ;;
+  -*) fail "usage: scripts/figures.sh [--list | --summary | PART...]" ;;
+esac
+[ $# = 0 ] || parts=("$@")
+for part in "${parts[@]}"; do
+  [ -n "${what[$part]:-}" ] || fail "there is no part $part; scripts/figures.sh --list names them"
+done
+[ -x "$biombo" ] || fail "$biombo is not there; run make build"
+mkdir -p "$kept" || fail "cannot write below $target"
+work=$kept/work.$$
+mkdir "$work" || fail "cannot write below $kept"
+trap 'rm -rf "$work" "$work.jsonl"' EXIT
+trap 'exit 130' INT TERM
+
+# 1 M records of 1,000 bytes, 2 s of each workload.
+ycsb=(ycsb --records 1000000 --value-bytes 1000 --seconds 2 --threads 2)
+rounds() { # how many, function: round by round, so that all take turns
+  local round
+  for ((round = 1; round <= $1; round++)); do "$2" "$round"; done
+}
+
+pairs_round() { # log in both layouts, and the best peers in one each
+  run "${ycsb[@]}" --seed "$1" --workload a,b,c,d,f --engine log --partitioning none,hard --partitions 8
+  run "${ycsb[@]}" --seed "$1" --workload a,b,c,d,f --engine lmdb,tkrzw-hash
+  run "${ycsb[@]}" --seed "$1" --workload e --placement range --engine log --partitioning none,hard --partitions 8
+  run "${ycsb[@]}" --seed "$1" --workload e --engine lmdb
+}
+others_round() {
+  run "${ycsb[@]}" --seed "$1" --workload a,b,c,d,f --engine log,rocksdb,leveldb,wiredtiger,tkrzw-tree
+  run "${ycsb[@]}" --seed "$1" --workload e --placement range --engine log --partitioning hard --partitions 8
+  run "${ycsb[@]}" --seed "$1" --workload e --engine rocksdb,leveldb,wiredtiger,tkrzw-tree
+}
+fill_round() {
+  run db --benchmark fillrandom,readrandom --records 1000000 --threads 1 --seed "$1" --engine "${fill_engines:-log,lmdb,leveldb,wiredtiger}"
+}
+amplification() {
+  run db --benchmark fillseq --records 1000000 --value-bytes 1000 --compression-ratio 1 --threads 2 --engine log,rocksdb,leveldb,lmdb
+  local overwrite=(ycsb --records 1000000 --value-bytes 1000 --workload a)
+  for distribution in zipfian uniform; do
+    run "${overwrite[@]}" --distribution $distribution --engine log --operations 30000000 --space-amplification 1.33
+    run "${overwrite[@]}" --distribution $distribution --engine rocksdb,leveldb,lmdb --operations 3000000
+  done
+  run ycsb --workload a --durability sync --records 100000 --threads 64 --operations 1000000 --engine log,rocksdb,leveldb,lmdb
+}
+half_rate() { # half of what log does in a closed loop, in thousands
+  "$biombo" bench "${ycsb[@]}" --workload a --engine log --repeat 3 --dir "$work" --json "$work.jsonl" >&2 || fail "the closed loop failed"
+  sed -E 's/.*"ops_per_s":([0-9.e+]+),"latency_ns.*/\1/' "$work.jsonl" | sort -g | awk 'NR == 2 { printf "%d\n", int($1 / 2000) * 1000 }'
+  rm -f "$work.jsonl"
+}
+tails() {
+  local rate open=(ycsb --records 1000000 --value-bytes 1000 --workload a --threads 2)
+  rate=$(half_rate) || exit 1
+  run "${open[@]}" --engine log --rate "$rate" --seconds "$tail_seconds"
+  run "${open[@]}" --engine null --rate "$rate" --seconds 60
+  # The peers cannot keep up with that rate: at half of what they do themselves.
+  run "${open[@]}" --engine log,rocksdb,leveldb --rate 40000 --seconds 60
+}
+larger() {
+  local c=(ycsb --workload c --distribution uniform --records 4000000 --value-bytes 1000 --seconds 8 --memory-bytes 1GiB --repeat 3)
+  run "${c[@]}" --threads 2,32 --engine log,rocksdb --io direct --cache-bytes 256MiB
+  run "${c[@]}" --threads 2,32 --engine log --io mmap --cache-bytes 256MiB
+}
+
+for part in "${parts[@]}"; do
+  begun=$SECONDS
+  echo
+  echo "== $part: ${what[$part]}"
+  rm -f "$kept/$part.jsonl"
+  case $part in
+    pairs) rounds "$pairs" pairs_round ;;
+    others) rounds 2 others_round ;;
+    fill)
+      rounds "$pairs" fill_round
+      fill_engines=rocksdb,tkrzw-tree,tkrzw-hash rounds 2 fill_round ;;
+    sync)
+      run ycsb --workload a --durability sync --records 100000 --seconds 2 --threads 2,64 --repeat "$pairs" \
+        --engine log,lmdb,rocksdb,leveldb,wiredtiger ;;
+    amplification) amplification ;;
+    tail) tails ;;
+    larger) larger ;;
+    index) BIOMBO_INDEX_KEYS=1000000 cargo bench --locked -p biombo-log --bench index || fail "the bench failed" ;;
+    reference)
+      BIOMBO_READ_RECORDS=1000000 BIOMBO_READ_ROUNDS=$pairs BIOMBO_READ_SECONDS=1.5 BIOMBO_READ_DIR=$work \
+        cargo bench --locked -p biombo --all-features --bench by_reference || fail "the bench failed" ;;
+    reopen)
+      BIOMBO_REOPEN_RECORDS=10000000 BIOMBO_REOPEN_ENGINES=log,rocksdb,lmdb BIOMBO_REOPEN_DIR=$work \
+        cargo bench --locked -p biombo --all-features --bench reopen || fail "the bench failed" ;;
+  esac
+  echo "== $part took $((SECONDS - begun)) s"
+done
+summary
