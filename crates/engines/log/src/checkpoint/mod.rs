@@ -8,7 +8,9 @@
 //!
 //! 1. Only the file with the greatest number is ever used. One that is damaged, or does not fit the log, is not replaced by an
 //!    older one: opening falls back to the log.
-//! 2. While a checkpoint may be used that was frozen at number S, no tombstone above S is dropped ([`Standing::limit`]).
+//! 2. While a checkpoint may be used that was frozen at number S, no tombstone above S is dropped ([`Standing::limit`]). A process
+//!    that is killed while a checkpoint gets its name leaves one whose name a power cut may still take away, so that the older one would
+//!    be the newest again: opening makes names durable before it looks for the newest.
 //!
 //! **When.** When as many records came since the last one as `checkpoint_records` says, divided among the instances of a
 //! store, and a quarter of the keys that there are: opening takes up at most that much and what comes while one is written, and

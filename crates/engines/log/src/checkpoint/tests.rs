@@ -309,6 +309,45 @@ fn a_disk_that_refuses_leaves_the_older_checkpoint_in_use_and_tombstones_where_t
     }
 }
 
+/// Killed while a checkpoint gets its name, opened and cleaned, and then the power goes: an older checkpoint that came back would lead to what
+/// is gone.
+#[test]
+fn a_checkpoint_that_is_relied_on_has_a_durable_name() {
+    let io = SimIo::new(3);
+    let mut model = saved(&io);
+    let begun = io.event_count();
+    let engine = open(&io, &small()).unwrap();
+    engine.apply(&[Op::Delete { key: b"key001" }], Durability::Sync).unwrap();
+    model.remove(&b"key001"[..]);
+    let deleted = io.event_count();
+    engine.save_index().unwrap();
+    drop(engine);
+    let mut points = io.crash_points();
+    let (mut from_both, mut tried) = ([0; 2], 0);
+    while points.advance() {
+        if points.cut() < deleted.max(begun) {
+            continue;
+        }
+        let killed = points.image(Crash::Kill);
+        let engine = open(&killed, &small()).unwrap();
+        from_both[usize::from(engine.lock_writer().standing.number > 1)] += 1;
+        // When nothing is left that is older than the deletion, it goes too.
+        for _ in 0..2 {
+            for (key, value) in &model {
+                engine.apply(&[Op::Put { key, value }], Durability::Os).unwrap();
+            }
+            engine.compact().unwrap();
+        }
+        let image = killed.crash(killed.event_count(), Crash::Nothing);
+        let place = format!("killed at {} ({})", points.cut(), points.label());
+        let engine = open(&image, &small()).unwrap();
+        assert_eq!(contents(&engine), model, "{place}");
+        engine.verify(&mut |damage| panic!("{place}: {damage:?}")).unwrap();
+        tried += 1;
+    }
+    assert!(tried >= 5 && from_both.iter().all(|n| *n > 0), "{tried} kills, opened from each: {from_both:?}");
+}
+
 #[test]
 fn checkpoints_come_when_they_are_due_and_on_closing_when_it_pays() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,10 @@
 //! Whether to clean, and what: pure arithmetic over what each segment holds.
 //!
-//! Victims are chosen by benefit over cost (Rosenblum, Ousterhout, SOSP 1991): the space that is won, `1 - u`, times how long it
-//! will stay won, for which stands the age of the youngest record, over the cost of reading all and writing the rest,
-//! `1 + u`. So old data is cleaned with little dead in it, and young data, of which more will die soon, only with much.
+//! Victims are chosen by benefit over cost (Rosenblum, Ousterhout, SOSP 1991), with two changes. What a byte of won space costs is the
+//! copying of `u / (1 - u)` live ones: what is read is in memory, or read in passing. And the age of the youngest record, which stands for
+//! how long the won space will stay won, counts by its square root: old data is cleaned with less dead in it than young data, of which more
+//! will die soon, but not with next to nothing. In simulations of uniform and of scrambled zipfian overwrites, powers of the age between a
+//! quarter and a half are equally good; the age itself, and `1 + u` for the cost, copied a fifth more of the latter at 1.33.
 
 use biombo_journal::SegmentNumber;
 
@@ -34,9 +36,10 @@ impl Candidate {
         (self.live_bytes as f64 / self.data_bytes.max(1) as f64).min(1.0)
     }
 
+    /// Infinite where nothing is live, which costs nothing.
     fn score(&self) -> f64 {
         let u = self.live_share();
-        (1.0 - u) * self.age as f64 / (1.0 + u)
+        (1.0 - u) * (self.age as f64).sqrt() / u
     }
 }
 
@@ -103,16 +106,18 @@ mod tests {
 
     #[test]
     fn old_segments_are_cleaned_with_less_dead_in_them_than_young_ones() {
-        let chosen = BOUND.choose(&[candidate(1, 700, 1000), candidate(2, 400, 100), candidate(3, 960, 1 << 40)]);
+        let chosen = BOUND.choose(&[candidate(1, 700, 2000), candidate(2, 400, 100), candidate(3, 960, 1 << 40)]);
         assert_eq!(chosen, [SegmentNumber(1)], "the second does not fit beside it");
-        let chosen = BOUND.choose(&[candidate(1, 700, 100), candidate(2, 400, 100)]);
-        assert_eq!(chosen, [SegmentNumber(2)]);
+        let chosen = BOUND.choose(&[candidate(1, 700, 1000), candidate(2, 400, 100)]);
+        assert_eq!(chosen, [SegmentNumber(2)], "ten times as old is not old enough");
+        let chosen = BOUND.choose(&[candidate(1, 900, 10_000), candidate(2, 400, 100)]);
+        assert_eq!(chosen, [SegmentNumber(2)], "nor is a hundred times, with so little dead");
     }
 
     #[test]
     fn what_is_dead_throughout_goes_along_for_nothing() {
         let chosen = BOUND.choose(&[candidate(1, 900, 1 << 40), candidate(2, 0, 1), candidate(3, 0, 1)]);
-        assert_eq!(chosen, [1, 2, 3].map(SegmentNumber));
+        assert_eq!(chosen, [2, 3, 1].map(SegmentNumber));
         assert_eq!(BOUND.choose_all(&[candidate(1, 1000, 5), candidate(2, 992, 5)]), [SegmentNumber(2)]);
     }
 

@@ -61,6 +61,9 @@ impl<'a> Gather<'a> {
 impl Replay for Gather<'_> {
     fn begin(&mut self) -> Result<()> {
         let Some(dir) = self.dir else { return Ok(()) };
+        // Names may be left that a killed process gave or took, and that no sync has made durable. Once the newest checkpoint is relied on,
+        // tombstones that an older one needs are dropped: after a power cut it must not be the newest again.
+        self.io.sync_dir(dir).map_err(|e| Error::io(format_args!("sync {}", dir.display()), e))?;
         let Some(newest) = checkpoint::newest(self.io, dir)? else { return Ok(()) };
         self.newest = newest;
         match Checkpoint::read(self.io, dir, newest) {

@@ -11,7 +11,7 @@
 //!
 //! 1. What a checkpoint says is used only if its checksums hold and it fits the log: the log reaches L, and each segment that
 //!    both know is the same. Whatever else goes wrong with it, the log is taken up once more without it.
-//! 2. Nothing is written here.
+//! 2. Nothing is written here; names that are relied on are made durable.
 
 use std::path::Path;
 use std::sync::Arc;
