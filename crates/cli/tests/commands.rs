@@ -124,6 +124,9 @@ fn every_command_speaks_json() {
         (&json("verify DIR/s --json")["keys"], &json("stat DIR/s --json")["partitions"]),
         (&3.into(), &3.into())
     );
+    let fewer = json("repartition DIR/s --partitions 2 --json");
+    assert_eq!((&fewer["partitions"], &fewer["engine"]), (&2.into(), &json("stat DIR/s --json")["engine"]));
+    assert_eq!(json("verify DIR/s --json")["keys"], 3);
     let engines = run("engines --json", dir.path()).ok();
     let engines: Vec<serde_json::Value> =
         engines.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -155,6 +158,47 @@ fn copies_are_stores_of_their_own() {
         (&stat["engine"], &stat["partitions"], &stat["partitioning"]),
         (&"log".into(), &4.into(), &"hard".into())
     );
+}
+
+/// From each engine to each other, and with fewer partitions at once; what a store serves stays the same.
+#[test]
+fn a_store_gets_other_partitions_and_another_engine_and_keeps_its_keys() {
+    let dir = tempdir().expect("a directory");
+    let lines: String = (0..3000).map(|i| format!("key{i:05}\tvalue{i}\n")).collect();
+    let all = engines(true);
+    let first = all[0];
+    assert!(all.len() > 1, "one engine cannot be changed: {all:?}");
+    biombo_with(words(&format!("load DIR/s - --engine {first} --partitions 4"), dir.path()), lines.as_bytes()).ok();
+    let mut partitions = 4;
+    for engine in all.iter().skip(1).chain([&first]) {
+        partitions = if partitions == 4 { 3 } else { 4 };
+        let said = run(&format!("repartition DIR/s --engine {engine} --partitions {partitions}"), dir.path()).ok();
+        let expected = format!("{partitions} partitions of {engine}\n");
+        assert!(said.text().starts_with("3,000 keys") && said.text().ends_with(&expected), "{}", said.text());
+        assert_eq!(run("scan DIR/s", dir.path()).ok().text(), lines, "{engine}");
+        let stat = run("stat DIR/s --json", dir.path()).ok().json();
+        assert_eq!((&stat["engine"], &stat["partitions"]), (&(*engine).into(), &partitions.into()));
+        assert_eq!(stat["partitions_leaving"], 0);
+        let stays = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.expect("an entry").file_name().to_string_lossy().starts_with("p0").then_some(())
+        };
+        let kept = std::fs::read_dir(dir.path().join("s")).expect("a directory").filter_map(stays).count();
+        assert_eq!(kept, partitions, "directories of partitions after {engine}");
+    }
+    // A change that is under way is told, and goes on.
+    let registry = biombo::registry();
+    let options = biombo::Options::new().partitions(1).reshape(true);
+    drop(options.open(dir.path().join("s"), &registry).expect("a store"));
+    let stat = run("stat DIR/s", dir.path()).ok();
+    assert!(stat.text().contains("leave: `biombo repartition` goes on"), "{}", stat.text());
+    let said = run("repartition DIR/s", dir.path()).ok();
+    assert!(said.text().contains(" 1 partition of"), "{}", said.text());
+    assert_eq!(run("count DIR/s", dir.path()).ok().text(), "3000\n");
+    let unknown = run("repartition DIR/s --engine nosuch", dir.path());
+    assert!(unknown.status == 2 && unknown.stderr.contains("nosuch"), "{}", unknown.stderr);
+    run("put DIR/one apple red", dir.path()).ok();
+    let refused = run("repartition DIR/one --partitions 2", dir.path());
+    assert!(refused.status == 1 && refused.stderr.contains("hard"), "{}", refused.stderr);
 }
 
 #[test]
@@ -325,6 +369,10 @@ fn help_lists_what_works_and_teaches_it() {
     let help = biombo(["bench", "ycsb", "--help"]).ok();
     for option in ["--engine", "--workload", "--records", "--durability", "--cache-bytes", "--html", "Example"] {
         assert!(help.text().contains(option), "bench ycsb does not explain {option}");
+    }
+    let help = biombo(["repartition", "--help"]).ok();
+    for option in ["--partitions", "--engine", "goes back", "Example"] {
+        assert!(help.text().contains(option), "repartition does not explain {option}");
     }
     let help = biombo(["bench", "db", "--help"]).ok();
     for option in ["--engine", "--benchmark", "--key-bytes", "--value-bytes", "--compression-ratio", "Example"] {

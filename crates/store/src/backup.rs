@@ -64,7 +64,7 @@ impl Store {
         let shape = Shape {
             engine: self.engine().to_owned(),
             partitioning: self.partitioning().name().to_owned(),
-            partitions: self.partitions(),
+            partitions: self.inner.manifest.partitions_to_stay(),
             placement: self.placement_kind().name().to_owned(),
         };
         let shape = toml::to_string(&shape).map_err(|e| Error::invalid(format!("cannot write the backup: {e}")))?;

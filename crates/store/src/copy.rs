@@ -56,7 +56,7 @@ impl Store {
         let starts = placement.ranges().into_iter().map(|(start, _)| start.to_vec()).collect();
         Options::new()
             .engine(self.engine())
-            .partitions(self.partitions())
+            .partitions(self.inner.manifest.partitions_to_stay())
             .partitioning(self.partitioning())
             .placement(placement.kind())
             .range_sample(starts)

@@ -1,19 +1,26 @@
-//! Writes that the journal of intents holds, and their engine not yet.
+//! Writes that the journal of intents holds, and their engine not yet; or, at `Relaxed`, that nothing holds yet.
 //!
 //! An engine with costly transactions (LMDB) copies and writes several scattered pages for each commit, and syncs them where
 //! its commit is its sync. Where the store's journal has the write already, its engine may get it later, together with many
 //! others in one commit. Until then it is here, in memory, and every read looks here first. [`Deferred`] stands in the engine's
 //! place, so that nothing else in the store knows.
 //!
+//! The same place serves the executor `pinned` over engines whose writes do not wait: what is written to them at `Relaxed` is gathered here, seen by
+//! every read at once, and brought into the engine by the worker of the lane ([`Crew::bring`](crate::pinned::Crew::bring)). No intent is behind that: a
+//! process that dies loses what was gathered, which is what `Relaxed` allows. One instance has deferred writes or gathered ones, never both.
+//!
 //! Invariants:
 //!
-//! 1. What is here is in the journal, as an intent whose number is above the engine's mark, and as durable as it was asked. A
+//! 1. What is deferred is in the journal, as an intent whose number is above the engine's mark, and as durable as it was asked. A
 //!    drain applies a generation and its highest number as the mark in one batch of the engine, at the highest level of what is in
-//!    it: a generation of `Os` writes costs no sync.
+//!    it: a generation of `Os` writes costs no sync. A generation that was gathered has no mark.
 //! 2. Whatever else the engine is asked to do (a write that is not deferred, a cursor, a snapshot, a sync, a copy, figures)
-//!    drains first: the order of the writes of a partition is that of its lane, and cursors see all of them.
+//!    drains first: the order of the writes of a partition is that of its lane, and cursors see all of them. Where the engine takes no more,
+//!    because its disk is full or broken, views of it lie under what waits ([`Overlaid`]).
 //! 3. An entry leaves this map only after it is visible in the engine: a reader that looks here first misses nothing.
-//! 4. Writes are deferred, and writes that drain are made, under the lock of their lane.
+//! 4. Writes are deferred or gathered, and writes that drain are made, under the lock of their lane.
+//! 5. What was gathered reaches the engine whole (only those with atomic batches have it gathered), before any later write of its partition does,
+//!    and before an intent about it is in the journal: so what a crash leaves of a partition is a prefix of its order, here as everywhere.
 //!
 //! Crash argument: that of the intents. What was not drained is reapplied from the journal, which is trimmed only after a
 //! drain at the level of what is dropped. A drain is one atomic batch with its mark: cut anywhere, it happened or did not.
@@ -26,6 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use biombo_engine::{Capabilities, Cursor, Damage, Durability, Engine, Op, Result, Snapshot, Stats, Value};
 
 use crate::keyspace::MARK;
+use crate::overlaid::{Overlaid, OverlaidSnapshot, Waiting};
 
 /// An engine and what it will get.
 pub(crate) struct Deferred {
@@ -53,8 +61,8 @@ type Entry = Option<Arc<[u8]>>;
 struct Generation {
     /// By stored keys.
     entries: HashMap<Box<[u8]>, Entry>,
-    /// The number of the highest intent in it, as its mark holds it.
-    mark: [u8; 8],
+    /// The number of the highest intent in it, as its mark holds it; none in what was gathered.
+    mark: Option<[u8; 8]>,
     /// The highest of what was asked.
     level: Option<Durability>,
     /// Bytes of keys and values that came in.
@@ -93,6 +101,25 @@ impl Deferred {
     /// Keep the stored operations of intent `number`, which the journal holds at `level`, and all before it too. Returns the bytes
     /// that gather for the next drain.
     pub(crate) fn defer(&self, ops: &[Op<'_>], number: u64, level: Durability) -> usize {
+        self.keep(ops, Some(number), level)
+    }
+
+    /// Keep stored operations that nothing else holds, until they are drained.
+    pub(crate) fn gather(&self, ops: &[Op<'_>]) {
+        self.keep(ops, None, Durability::Relaxed);
+    }
+
+    /// Bytes of keys and values that gather for the next drain.
+    pub(crate) fn gathering_bytes(&self) -> usize {
+        if self.is_empty() { 0 } else { self.read().gathering.bytes }
+    }
+
+    /// Whether nothing waits for the engine.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.load(Ordering::Acquire) == 0
+    }
+
+    fn keep(&self, ops: &[Op<'_>], number: Option<u64>, level: Durability) -> usize {
         // Copied before the lock: readers wait for it.
         let copies: Vec<(&[u8], Entry)> = ops
             .iter()
@@ -110,7 +137,7 @@ impl Deferred {
                 None => drop(state.gathering.entries.insert(key.into(), value)),
             }
         }
-        state.gathering.mark = number.to_le_bytes();
+        state.gathering.mark = number.map(u64::to_le_bytes).or(state.gathering.mark);
         state.gathering.level = state.gathering.level.max(Some(level));
         self.count(&state);
         state.gathering.bytes
@@ -128,7 +155,7 @@ impl Deferred {
 
     /// Bring everything that is here at the call into the engine, each generation at its own level.
     pub(crate) fn drain(&self) -> Result<()> {
-        if self.pending.load(Ordering::Acquire) == 0 {
+        if self.is_empty() {
             return Ok(());
         }
         let _one = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,10 +187,22 @@ impl Deferred {
         Ok(())
     }
 
+    /// A view of the engine, and what waits for it: of an instant at which none of that gets there.
+    fn beside<T>(&self, view: impl FnOnce(Arc<dyn Engine>) -> Result<T>) -> Result<(T, Arc<Waiting>)> {
+        let _one = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting: Waiting = {
+            let state = self.read();
+            let older = state.draining.iter().flat_map(|generation| &generation.entries);
+            let all = older.chain(&state.gathering.entries);
+            all.map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        Ok((view(Arc::clone(&self.engine))?, Arc::new(waiting)))
+    }
+
     /// The deferred value of `key`: `Some(None)` where it was deleted.
     #[inline]
     fn find(&self, key: &[u8]) -> Option<Entry> {
-        if self.pending.load(Ordering::Acquire) == 0 { None } else { self.find_pending(key) }
+        if self.is_empty() { None } else { self.find_pending(key) }
     }
 
     #[inline(never)]
@@ -197,7 +236,7 @@ impl Generation {
                 Some(value) => Op::Put { key, value },
                 None => Op::Delete { key },
             })
-            .chain([Op::Put { key: MARK, value: &self.mark }])
+            .chain(self.mark.as_ref().map(|mark| Op::Put { key: MARK, value: mark }))
             .collect();
         ops.sort_unstable_by_key(|op| match op {
             Op::Put { key, .. } | Op::Delete { key } => *key,
@@ -228,6 +267,10 @@ impl Engine for Deferred {
         Ok(value.is_some())
     }
 
+    fn prefetch(&self, keys: &[&[u8]]) {
+        self.engine.prefetch(keys);
+    }
+
     fn contains(&self, key: &[u8]) -> Result<bool> {
         self.find(key).map_or_else(|| self.engine.contains(key), |value| Ok(value.is_some()))
     }
@@ -243,13 +286,20 @@ impl Engine for Deferred {
     }
 
     fn snapshot(self: Arc<Self>) -> Result<Arc<dyn Snapshot>> {
-        self.drain()?;
-        Arc::clone(&self.engine).snapshot()
+        if self.drain().is_ok() {
+            return Arc::clone(&self.engine).snapshot();
+        }
+        // Who writes, or flushes, is told why; who reads need not be.
+        let (snapshot, waiting) = self.beside(|engine| engine.snapshot())?;
+        Ok(Arc::new(OverlaidSnapshot::new(snapshot, waiting)))
     }
 
     fn cursor(self: Arc<Self>) -> Result<Box<dyn Cursor>> {
-        self.drain()?;
-        Arc::clone(&self.engine).cursor()
+        if self.drain().is_ok() {
+            return Arc::clone(&self.engine).cursor();
+        }
+        let (cursor, waiting) = self.beside(|engine| engine.cursor())?;
+        Ok(Box::new(Overlaid::new(cursor, waiting)))
     }
 
     fn checkpoint(&self, dest: &Path) -> Result<()> {
@@ -310,6 +360,20 @@ mod tests {
         assert_eq!((get(b"a"), get(b"b"), get(b"c")), (Some(b"new".to_vec()), None, Some(b"cc".to_vec())));
         assert_eq!(engine.get(MARK).unwrap().unwrap().into_vec(), 7u64.to_le_bytes());
         assert_eq!(engine.get(b"c").unwrap().unwrap().into_vec(), b"cc");
+    }
+
+    #[test]
+    fn what_is_gathered_is_seen_at_once_and_reaches_the_engine_without_a_mark() {
+        let (engine, deferred) = deferred();
+        deferred.gather(&slice(|batch| batch.put(b"k", b"1").put(b"l", b"2")).to_ops());
+        deferred.gather(&[Op::Delete { key: b"l" }]);
+        assert_eq!(deferred.get(b"k").unwrap().unwrap().into_vec(), b"1");
+        assert!(!deferred.contains(b"l").unwrap() && deferred.gathering_bytes() == 5 && !deferred.is_empty());
+        assert!(!engine.contains(b"k").unwrap(), "the engine has not heard of it");
+        deferred.drain().unwrap();
+        assert_eq!(engine.get(b"k").unwrap().unwrap().into_vec(), b"1");
+        assert!(!engine.contains(MARK).unwrap(), "no intent is behind it");
+        assert_eq!((deferred.drained_unsynced(), deferred.gathering_bytes()), (1, 0));
     }
 
     #[test]

@@ -178,6 +178,9 @@ impl Intents {
         instances: &[Instance],
         poison: &Poison,
     ) -> Result<()> {
+        for (lane, _) in slices {
+            instances[lanes[usize::from(*lane)].instance].drain_relaxed(poison)?;
+        }
         let number = self.next_number();
         let record = encode(number, slices);
         poison.watch(self.journal.append(&record, JournalDurability::Sync))?;

@@ -7,6 +7,7 @@
 //!   then meets the others that wait for a sync of the same engine ([`SharedSync`]), outside the lock.
 //! - Writes that may wait for their engine ([`Deferred`]) go to the journal of intents, `Os` writes lane by lane
 //!   ([`Intents::commit_in_lane`](crate::intent::Intents::commit_in_lane)), `Sync` writes in groups.
+//! - `Relaxed` writes under the executor `pinned` are gathered in memory ([`Instance::relaxed`]), for its worker.
 //! - Engines with costly transactions, or whose commit and sync are one: callers who find the lane taken are combined
 //!   ([`Combiner`]) into one transaction and one sync.
 //!
@@ -87,6 +88,8 @@ pub(crate) struct Instance {
     pub(crate) engine: Arc<dyn Engine>,
     /// The same engine, where writes may wait for it.
     pub(crate) deferred: Option<Arc<Deferred>>,
+    /// The same engine, where writes at `Relaxed` are gathered and others do not wait.
+    pub(crate) relaxed: Option<Arc<Deferred>>,
     shared_sync: SharedSync,
     /// Writes below `Sync` that were applied, counted under their lane's lock.
     applied: AtomicU64,
@@ -99,19 +102,30 @@ impl Instance {
         Self {
             engine,
             deferred: None,
+            relaxed: None,
             shared_sync: SharedSync::default(),
             applied: AtomicU64::new(0),
             durable: AtomicU64::new(0),
         }
     }
 
-    /// An instance of a store with intents: writes wait for the engine if that pays.
-    pub(crate) fn deferring(engine: Arc<dyn Engine>) -> Self {
-        if !Deferred::suits(engine.capabilities()) {
+    /// An instance of a store with intents: writes wait for the engine if that pays. If `gathers`, somebody brings in what was written at
+    /// `Relaxed`: to an engine that takes it whole. Of one that does not, a crash might leave what came later and not what came before.
+    pub(crate) fn deferring(engine: Arc<dyn Engine>, gathers: bool) -> Self {
+        let suits = Deferred::suits(engine.capabilities());
+        let gathers = gathers && engine.capabilities().atomic_batches;
+        if !suits && !gathers {
             return Self::new(engine);
         }
         let deferred = Arc::new(Deferred::new(engine));
-        Self { deferred: Some(Arc::clone(&deferred)), ..Self::new(deferred) }
+        let kept = Some(Arc::clone(&deferred));
+        let new = Self::new(deferred);
+        if suits { Self { deferred: kept, ..new } } else { Self { relaxed: kept, ..new } }
+    }
+
+    /// What may wait for the engine.
+    fn waiting(&self) -> Option<&Arc<Deferred>> {
+        self.deferred.as_ref().or(self.relaxed.as_ref())
     }
 
     /// The value of a stored key. Without a dynamic call on the way to what waits for the engine.
@@ -132,10 +146,16 @@ impl Instance {
         }
     }
 
-    /// Make everything applied so far durable; callers at the same time share one sync.
+    /// Make everything written so far durable; callers at the same time share one sync.
     pub(crate) fn sync(&self, poison: &Poison) -> Result<()> {
-        // A full disk met here has lost nothing: what waits for the engine is in the journal.
+        // A full disk met here has lost nothing: what waits for the engine is in the journal, or stays where it was gathered.
         self.drain(poison)?;
+        self.sync_applied(poison)
+    }
+
+    /// Make everything that is in the engine durable. For a write that was applied, and with it all that had been gathered before: what others
+    /// have gathered since must not make it wait, nor fail.
+    pub(crate) fn sync_applied(&self, poison: &Poison) -> Result<()> {
         let engine = self.raw();
         let result = self.shared_sync.sync(|| {
             let covers = self.unsynced_writes();
@@ -149,17 +169,32 @@ impl Instance {
 
     /// Bring what waits for the engine into it.
     pub(crate) fn drain(&self, poison: &Poison) -> Result<()> {
-        self.deferred.as_ref().map_or(Ok(()), |deferred| poison.watch(deferred.drain()))
+        self.waiting().map_or(Ok(()), |waiting| poison.watch(waiting.drain()))
     }
 
-    /// Sync if a write below `Sync` was applied that no finished sync covers.
+    /// Bring what was written at `Relaxed` into the engine, before an intent about this instance is in the journal.
+    pub(crate) fn drain_relaxed(&self, poison: &Poison) -> Result<()> {
+        match &self.relaxed {
+            Some(relaxed) if !relaxed.is_empty() => {
+                poison.check()?;
+                poison.watch(relaxed.drain())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sync if a write below `Sync` was applied that no finished sync covers. As [`sync_applied`](Instance::sync_applied): the caller's write came
+    /// after all that had been gathered was brought in, and that is counted before it is gone from where it was gathered.
     pub(crate) fn sync_if_unsynced(&self, poison: &Poison) -> Result<()> {
-        if self.durable.load(Ordering::SeqCst) < self.unsynced_writes() { self.sync(poison) } else { Ok(()) }
+        if self.durable.load(Ordering::SeqCst) >= self.unsynced_writes() {
+            return Ok(());
+        }
+        if self.relaxed.is_some() { self.sync_applied(poison) } else { self.sync(poison) }
     }
 
     /// Writes that reached the engine without a sync, those that had waited for it among them.
     fn unsynced_writes(&self) -> u64 {
-        let drained = self.deferred.as_ref().map_or(0, |deferred| deferred.drained_unsynced());
+        let drained = self.waiting().map_or(0, |waiting| waiting.drained_unsynced());
         self.applied.load(Ordering::SeqCst) + drained
     }
 
@@ -180,7 +215,7 @@ impl Instance {
 
     /// The engine itself, past what waits for it.
     pub(crate) fn raw(&self) -> &Arc<dyn Engine> {
-        self.deferred.as_ref().map_or(&self.engine, |deferred| deferred.engine())
+        self.waiting().map_or(&self.engine, |waiting| waiting.engine())
     }
 
     fn note_unsynced(&self) {
@@ -274,7 +309,7 @@ impl Lane {
         }
         self.count(ops);
         if durability == Durability::Sync && sync_apart {
-            instance.sync(poison)?;
+            instance.sync_applied(poison)?;
         }
         Ok(Attempt::Landed)
     }

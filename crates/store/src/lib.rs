@@ -2,13 +2,14 @@
 //!
 //! | room | idea |
 //! |---|---|
-//! | [`Options`], [`Config`], `open`, `manifest`, `owner`, `grow` | creating and opening a directory, its options from a file, who owns it, more partitions for it |
+//! | [`Options`], [`Config`], `open`, `manifest`, `owner` | creating and opening a directory, its options from a file, who owns it |
+//! | `reshape`, `retire` | more partitions, fewer, or of another engine; those that own nothing any more taken away |
 //! | [`Placement`], `bounds`, `topology`, `present` | which partition owns a key; the placement of this moment |
 //! | [`Store`], `write` | what a user holds: reads on the calling thread, writes through `lane` |
 //! | `lane`, `shared_sync` | the executor `direct`: one logical writer for each partition, group commit |
 //! | [`Executor`], `pinned` | the executor `pinned`: the lanes run by a few threads, each bound to a processor |
 //! | `intent` | atomic batches across partitions, through any crash |
-//! | [`Scan`], [`Snapshot`], `merge`, `chain`, `owned` | one ordered view, one point in history |
+//! | [`Scan`], [`Snapshot`], `merge`, `chain`, `owned`, `overlaid` | one ordered view, one point in history |
 //! | `migration` | units that move from one partition to another while reads and writes go on, through any crash |
 //! | [`Repartition`], [`Plans`], `planning` | partitions that move by themselves: what is watched, planned, moved, and what came of it |
 //! | [`Update`], `stripes` | read-modify-write |
@@ -29,7 +30,6 @@ mod chain;
 mod config;
 mod copy;
 mod deferred;
-mod grow;
 mod intent;
 mod keyspace;
 mod lane;
@@ -38,6 +38,7 @@ mod merge;
 mod migration;
 mod open;
 mod options;
+mod overlaid;
 mod owned;
 mod owner;
 mod pinned;
@@ -48,6 +49,8 @@ mod present;
 #[cfg(test)]
 mod present_tests;
 mod repair;
+mod reshape;
+mod retire;
 mod retirer;
 mod rmw;
 mod scan;

@@ -22,10 +22,10 @@ use crate::retirer::Retirer;
 use crate::store::Inner;
 use crate::stripes::Stripes;
 use crate::topology::Topology;
-use crate::{Placement, Store, grow};
+use crate::{PartitionId, Placement, Store, reshape, retire};
 
-const PLACEMENT_DIR: &str = "placement";
-const INTENT_DIR: &str = "intents";
+pub(crate) const PLACEMENT_DIR: &str = "placement";
+pub(crate) const INTENT_DIR: &str = "intents";
 const PLACEMENT_SEGMENT_BYTES: u64 = 1 << 20;
 /// More than are outstanding when intents are retired: those of `Os` writes are dropped before anybody syncs them.
 const UNSYNCED_SEGMENTS_MAX: usize = 8;
@@ -49,20 +49,58 @@ pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result
         create_dir(&*io, dir)?;
     }
     let owner = Owner::take(&*io, dir)?;
-    let found = Manifest::read(&*io, dir, MANIFEST)?;
-    let store = match found {
-        Some(manifest) => {
-            let wider = if options.grow { grow::wider(&manifest, dir, options)? } else { None };
-            let is_wider = wider.is_some();
-            let opening = Opening::new(io, dir, wider.unwrap_or(manifest), options, registry)?;
-            if is_wider {
-                grow::create(&opening)?;
-            }
-            opening.finish(owner, None)?
+    match Manifest::read(&*io, dir, MANIFEST)? {
+        Some(manifest) => open_existing(io, dir, manifest, options, registry, owner),
+        None => create(io, dir, options, registry, owner),
+    }
+}
+
+fn open_existing(
+    io: Arc<dyn Io>,
+    dir: &Path,
+    manifest: Manifest,
+    options: &Options,
+    registry: &Registry,
+    owner: Owner,
+) -> Result<Store> {
+    // Whoever put the manifest into its place may have died before its name was durable. What is acknowledged from now on must not outlive it.
+    io.sync_dir(dir).map_err(|e| cannot_open(dir, e))?;
+    let mut warnings = Vec::new();
+    let manifest = retire::sweep(&*io, dir, manifest, &mut |warning| warnings.push(warning))?;
+    let reshaped = if options.reshape { reshape::reshaped(&manifest, dir, options, registry)? } else { None };
+    let is_reshaped = reshaped.is_some();
+    let opening = Opening::new(Arc::clone(&io), dir, reshaped.unwrap_or(manifest), options, registry)?;
+    if is_reshaped {
+        reshape::create(&opening)?;
+    }
+    let machine_went_down = owner.machine_went_down;
+    let mut store = opening.finish(owner, None, warnings)?;
+    if !retire::is_due(&store) {
+        return Ok(store);
+    }
+    let retired = retire::prepare(&store, placement_journal(options)).and_then(|new| retire::commit(&store, &new));
+    if let Err(error) = retired {
+        // By the old manifest the store is whole all the same. Where it is not there any more, nobody may write by it.
+        if Manifest::read(&*io, dir, MANIFEST)?.as_ref() != Some(&store.inner.manifest) {
+            return Err(error);
         }
-        None => create(io, dir, options, registry, owner)?,
-    };
-    Ok(store)
+        if let Some(inner) = Arc::get_mut(&mut store.inner) {
+            inner.warnings.push(format!("partitions that own nothing any more are still there: {error}"));
+        }
+        return Ok(store);
+    }
+    drop(store);
+    let mut owner = Owner::take(&*io, dir)?;
+    owner.machine_went_down |= machine_went_down;
+    let lost = || Error::new(ErrorKind::NotFound, format!("there is no store in {} any more", dir.display()));
+    let manifest = Manifest::read(&*io, dir, MANIFEST)?.ok_or_else(lost)?;
+    let options = Options { reshape: false, ..options.clone() };
+    open_existing(io, dir, manifest, &options, registry, owner)
+}
+
+fn placement_journal(options: &Options) -> JournalOptions {
+    let segment_bytes = options.journal_segment_bytes.unwrap_or(PLACEMENT_SEGMENT_BYTES);
+    JournalOptions { segment_bytes, ..JournalOptions::default() }
 }
 
 fn has_store(io: &dyn Io, dir: &Path) -> Result<bool> {
@@ -137,7 +175,8 @@ fn create(io: Arc<dyn Io>, dir: &Path, options: &Options, registry: &Registry, o
     for index in 0..manifest.engine_dirs.len() {
         create_dir(&*io, &manifest.engine_dir(dir, index))?;
     }
-    let store = Opening::new(Arc::clone(&io), dir, manifest, options, registry)?.finish(owner, Some(placement))?;
+    let opening = Opening::new(Arc::clone(&io), dir, manifest, options, registry)?;
+    let store = opening.finish(owner, Some(placement), Vec::new())?;
     let refused = |e| Error::io(format_args!("create {}", dir.join(MANIFEST).display()), e);
     io.sync_dir(dir).map_err(refused)?;
     io.rename(&dir.join(CREATING), &dir.join(MANIFEST)).map_err(refused)?;
@@ -150,7 +189,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) io: Arc<dyn Io>,
     pub(crate) dir: &'a Path,
     pub(crate) manifest: Manifest,
-    kind: EngineKind,
+    /// Of each instance.
+    kinds: Vec<EngineKind>,
     options: &'a Options,
 }
 
@@ -164,28 +204,38 @@ impl<'a> Opening<'a> {
     ) -> Result<Self> {
         manifest.refuse_contradictions(dir, options)?;
         options.executor.check_for(manifest.partitioning.parse()?)?;
-        let kind = registry.get(&manifest.engine)?.clone();
-        kind.check_io(options.io_mode)?;
-        Ok(Self { io, dir, manifest, kind, options })
+        registry.get(&manifest.engine)?.check_io(options.io_mode)?;
+        let kind = |index| registry.get(manifest.engine_of(index)).cloned();
+        let kinds = (0..manifest.engine_dirs.len()).map(kind).collect::<Result<_>>()?;
+        Ok(Self { io, dir, manifest, kinds, options })
     }
 
-    fn finish(self, owner: Owner, new_placement: Option<Placement>) -> Result<Store> {
+    fn finish(self, owner: Owner, new_placement: Option<Placement>, mut warnings: Vec<String>) -> Result<Store> {
         let partitioning: Partitioning = self.manifest.partitioning.parse()?;
         let placements = self.placements(new_placement)?;
         let engines = self.engines()?;
-        let engine_can = (self.kind.capabilities)();
-        let instance = if partitioning == Partitioning::Hard { Instance::deferring } else { Instance::new };
+        let all_can = self.kinds.iter().map(|kind| (kind.capabilities)());
+        let engine_can = all_can.reduce(reshape::in_common).expect("invariant: a manifest names an instance");
+        let longest = |kind: &EngineKind| store_capabilities((kind.capabilities)(), partitioning).key_bytes_max;
+        let key_bytes_held_max = self.kinds.iter().map(longest).max().unwrap_or(0);
+        let gathers = self.options.executor.workers().is_some();
+        let instance = |engine| match partitioning {
+            Partitioning::Hard => Instance::deferring(engine, gathers),
+            _ => Instance::new(engine),
+        };
         let instances: Arc<[_]> = engines.into_iter().map(instance).collect();
+        let defers = instances.iter().any(|instance| instance.deferred.is_some());
         let poison = Arc::new(Poison::default());
         let intents = match partitioning {
             Partitioning::Hard => {
                 let mut journal = JournalOptions::default();
                 journal.segment_bytes = self.options.journal_segment_bytes.unwrap_or(journal.segment_bytes);
-                if instances[0].deferred.is_some() {
+                if defers {
                     journal.modes = Modes::ByDurability;
                     journal.unsynced_segments_max = UNSYNCED_SEGMENTS_MAX;
                 }
-                Some(Arc::new(Intents::recover(Arc::clone(&self.io), &self.dir.join(INTENT_DIR), journal, &instances)?))
+                let path = self.dir.join(self.manifest.journal_dir(INTENT_DIR));
+                Some(Arc::new(Intents::recover(Arc::clone(&self.io), &path, journal, &instances)?))
             }
             _ => None,
         };
@@ -200,7 +250,7 @@ impl<'a> Opening<'a> {
         let lanes: Arc<[Lane]> = (0..lane_count).map(|lane| Lane::new(if hard { lane } else { 0 })).collect();
         let retirer = match &intents {
             // A file system that was given may be a simulated one: see `engines`.
-            Some(intents) if self.options.io.is_none() && instances[0].deferred.is_some() => Some(Retirer::start(
+            Some(intents) if self.options.io.is_none() && defers => Some(Retirer::start(
                 Arc::clone(intents),
                 Arc::clone(&lanes),
                 Arc::clone(&instances),
@@ -213,17 +263,20 @@ impl<'a> Opening<'a> {
         let topology = Arc::new(Present::new(topology));
         let mover = hard.then(|| {
             let (instances, lanes, poison) = (Arc::clone(&instances), Arc::clone(&lanes), Arc::clone(&poison));
-            Arc::new(Mover::new(placements, instances, lanes, poison, Arc::clone(&topology), engine_can.snapshots))
+            let leaving = self.manifest.leaving.iter().copied().map(PartitionId).collect();
+            let has_snapshots = engine_can.snapshots;
+            Arc::new(Mover::new(placements, instances, lanes, poison, Arc::clone(&topology), has_snapshots, leaving))
         });
         // A file system that was given may be a simulated one: see `engines`.
         let moves = mover.as_ref().filter(|_| self.options.io.is_none() && engine_can.ordered);
         let tidier = moves.map(|mover| Arc::new(Tidier::new(Arc::clone(mover))));
         tidier.iter().for_each(|tidier| tidier.wake());
-        let mut warnings = Vec::new();
-        if owner.machine_went_down && engine_can.survives_power_cut.is_none_or(|level| level > Durability::Os) {
+        let is_weak =
+            |kind: &&EngineKind| (kind.capabilities)().survives_power_cut.is_none_or(|level| level > Durability::Os);
+        if let (true, Some(kind)) = (owner.machine_went_down, self.kinds.iter().find(is_weak)) {
             warnings.push(format!(
                 "the machine went down while this store was open, and {} does not promise to survive that: run `biombo verify`",
-                self.kind.name
+                kind.name
             ));
         }
         let workers = match self.options.executor {
@@ -243,10 +296,17 @@ impl<'a> Opening<'a> {
         let planning = match (self.options.repartition, &mover) {
             (Repartition::Off, _) => None,
             (Repartition::Every(_), Some(_)) if !engine_can.ordered => {
-                return Err(planning::refused(&format!("{} keeps no order", self.kind.name)));
+                return Err(planning::refused(&format!("{} keeps no order", self.manifest.engine)));
             }
             (Repartition::Every(_), Some(_)) if self.manifest.partitions < 2 => {
                 return Err(planning::refused("this store has one partition"));
+            }
+            (Repartition::Every(_), Some(_)) if !self.manifest.leaving.is_empty() => {
+                warnings.push(
+                    "partitions are leaving this store: it repartitions itself when they have left (`biombo repartition`)"
+                        .to_owned(),
+                );
+                None
             }
             (Repartition::Every(interval), Some(mover)) => {
                 let settings = Settings::every(interval);
@@ -283,7 +343,9 @@ impl<'a> Opening<'a> {
                 poison,
                 _retirer: retirer,
                 workers,
+                defers,
                 capabilities: store_capabilities(engine_can, partitioning),
+                key_bytes_held_max,
                 partitioning,
                 durability: self.options.durability.unwrap_or_default(),
                 manifest: self.manifest,
@@ -296,15 +358,15 @@ impl<'a> Opening<'a> {
     }
 
     fn placements(&self, new: Option<Placement>) -> Result<PlacementJournal> {
-        let path = self.dir.join(PLACEMENT_DIR);
-        let segment_bytes = self.options.journal_segment_bytes.unwrap_or(PLACEMENT_SEGMENT_BYTES);
-        let options = JournalOptions { segment_bytes, ..JournalOptions::default() };
+        let path = self.dir.join(self.manifest.journal_dir(PLACEMENT_DIR));
+        let options = placement_journal(self.options);
         PlacementJournal::open(Arc::clone(&self.io), &path, options, self.manifest.partitions, new)
     }
 
     /// One instance, opened, or created in its empty directory.
     pub(crate) fn engine(&self, index: usize) -> Result<Arc<dyn Engine>> {
         let count = self.manifest.engine_dirs.len();
+        let kind = &self.kinds[index];
         let options = OpenOptions {
             dir: self.manifest.engine_dir(self.dir, index),
             cache_bytes: self.options.cache_bytes.unwrap_or(CACHE_BYTES) / count as u64,
@@ -312,13 +374,14 @@ impl<'a> Opening<'a> {
             durability: self.options.durability.unwrap_or_default(),
             value_bytes: self.options.value_bytes,
             space_amplification: self.options.space_amplification,
-            io: self.options.io_mode,
+            // An engine that leaves may not know the way that is asked for.
+            io: self.options.io_mode.filter(|io| kind.io_modes.contains(io)),
         };
         if !self.io.exists(&options.dir).unwrap_or(true) {
             let what = format!("the partition directory {} is missing: is its device mounted?", options.dir.display());
             return Err(Error::new(ErrorKind::NotFound, what));
         }
-        (self.kind.open)(&options)
+        (kind.open)(&options)
     }
 
     /// All instances, opened side by side: recovery of one does not wait for another's.
@@ -422,6 +485,10 @@ impl Manifest {
             partitions,
             placement: placement.name().to_owned(),
             engine_dirs,
+            engines: Vec::new(),
+            leaving: Vec::new(),
+            generation: 0,
+            removing: Vec::new(),
         })
     }
 
@@ -439,8 +506,9 @@ impl Manifest {
         if let Some(engine) = options.engine.as_deref().filter(|engine| *engine != self.engine) {
             return contradicts("the engine", &self.engine, engine);
         }
-        if let Some(partitions) = options.partitions.filter(|partitions| *partitions != self.partitions) {
-            return contradicts("partitions", &self.partitions.to_string(), &partitions.to_string());
+        let to_stay = self.partitions_to_stay();
+        if let Some(partitions) = options.partitions.filter(|partitions| *partitions != to_stay) {
+            return contradicts("partitions", &to_stay.to_string(), &partitions.to_string());
         }
         if let Some(partitioning) = options.partitioning.filter(|p| p.name() != self.partitioning) {
             return contradicts("partitioning", &self.partitioning, partitioning.name());

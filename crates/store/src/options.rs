@@ -70,7 +70,9 @@ pub enum Executor {
     Direct,
     /// So many threads, each bound to a processor, to which the partitions are dealt (no more of them than partitions): in turn, and anew by
     /// the time that each partition takes where the store repartitions itself ([`Options::repartition`]). A caller hands its write over
-    /// and waits; what comes to a partition at the same time is written, and synced, at once. Batches over several
+    /// and waits; what comes to a partition at the same time is written, and synced, at once. With [`Relaxed`](Durability::Relaxed) over `hard`
+    /// partitions it does not wait: what it wrote is seen at once and written a moment later, and errors are told by the next
+    /// [`flush`](Store::flush). (Over LMDB such a write is one at `Os`, and engines without atomic batches get each for itself.) Batches over several
     /// partitions, read-modify-writes and writes of more than 1 MiB still run on their caller's thread.
     Pinned {
         /// 1 to [`PARTITIONS_MAX`].
@@ -161,7 +163,7 @@ pub struct Options {
     pub(crate) io_mode: Option<IoMode>,
     pub(crate) must_exist: bool,
     pub(crate) must_be_new: bool,
-    pub(crate) grow: bool,
+    pub(crate) reshape: bool,
     pub(crate) executor: Executor,
     pub(crate) repartition: Repartition,
     pub(crate) planner: Option<String>,
@@ -258,10 +260,33 @@ impl Options {
         self
     }
 
-    /// `true`: a store of `hard` partitions that has fewer of them than [`partitions`](Self::partitions) says gets the others, empty;
-    /// [`Store::spread`] then gives them their share, while reads and writes go on.
-    pub fn grow(mut self, grow: bool) -> Self {
-        self.grow = grow;
+    /// `true`: a store of `hard` partitions that has others than [`partitions`](Self::partitions) and [`engine`](Self::engine) say becomes one that has
+    /// those. Partitions that it lacks are added, empty; such as are too many, or of another engine, [leave](Store::leaving). [`Store::spread`] then
+    /// gives those that stay equal shares, while reads and writes go on. Partitions that own nothing any more are taken away by the first
+    /// opening that finds them so, and nothing left over of any move. Said again, with other figures, it changes what shall be.
+    ///
+    /// Refused (`Unsupported`): other partitioning than `hard`, engines without order, more partitions than there are under range placement, another engine
+    /// where one of the two keeps nothing.
+    ///
+    /// ```
+    /// # use biombo_engine::{Registry, memory};
+    /// # use biombo_store::{Options, Pace};
+    /// # let mut registry = Registry::new();
+    /// # registry.add(memory::kind());
+    /// # let dir = tempfile::tempdir().expect("a temporary directory");
+    /// let options = Options::new().engine("memory");
+    /// drop(options.clone().partitions(4).open(dir.path(), &registry)?);
+    /// let options = options.partitions(2);
+    /// let store = options.clone().reshape(true).open(dir.path(), &registry)?;
+    /// assert_eq!((store.partitions(), store.leaving().len()), (4, 2));
+    /// store.spread(Pace::default())?;
+    /// drop(store);
+    /// let store = options.open(dir.path(), &registry)?;
+    /// assert_eq!((store.partitions(), store.leaving().len()), (2, 0));
+    /// # Ok::<(), biombo_engine::Error>(())
+    /// ```
+    pub fn reshape(mut self, reshape: bool) -> Self {
+        self.reshape = reshape;
         self
     }
 

@@ -34,13 +34,18 @@ impl Options {
         let Some(manifest) = Manifest::read(&*io, dir, MANIFEST)? else {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no store in {}", dir.display())));
         };
-        let kind = registry.get(&manifest.engine)?;
-        let Some(repair) = &kind.repair else {
-            return Err(Error::unsupported(format!(
-                "the engine {} cannot be repaired: restore a backup, or save with `biombo scan` what can be read",
-                kind.name
-            )));
+        // Of each instance: while a store changes its engine it has two. Before anything is changed, all are known to be repairable.
+        let repair = |index: usize| {
+            let kind = registry.get(manifest.engine_of(index))?;
+            let cannot = || {
+                Error::unsupported(format!(
+                    "the engine {} cannot be repaired: restore a backup, or save with `biombo scan` what can be read",
+                    kind.name
+                ))
+            };
+            kind.repair.as_ref().ok_or_else(cannot)
         };
+        let repairs = (0..manifest.engine_dirs.len()).map(repair).collect::<Result<Vec<_>>>()?;
         let is_hard = manifest.partitioning.parse::<Partitioning>()? == Partitioning::Hard;
         let mut decoded = Vec::new();
         let mut tell = |loss: Loss| {
@@ -52,7 +57,7 @@ impl Options {
             tell(Loss { key, ..loss });
         };
         let mut sum = Repaired::default();
-        for index in 0..manifest.engine_dirs.len() {
+        for (index, repair) in repairs.into_iter().enumerate() {
             let mut options = OpenOptions::new(manifest.engine_dir(dir, index));
             options.instances = manifest.engine_dirs.len() as u32;
             if !io.exists(&options.dir).unwrap_or(true) {

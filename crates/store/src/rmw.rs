@@ -99,7 +99,7 @@ impl Store {
                 return intents.relieve(gathered, instance, lane.instance, &inner.poison);
             }
             if durability == Durability::Sync && instance.engine.capabilities().sync_apart {
-                instance.sync(&inner.poison)?;
+                instance.sync_applied(&inner.poison)?;
             }
             return Ok(());
         }

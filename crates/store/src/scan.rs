@@ -132,11 +132,13 @@ pub struct Snapshot {
 impl Snapshot {
     /// The value of `key` at that point.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
-        self.store.capabilities.check_key(key)?;
-        match self.store.partitioning {
-            Partitioning::Hard => self.parts[self.topology.placement.owner(key).index()].get(&keyspace::encode(key)),
-            _ => self.parts[0].get(key),
+        self.store.check_held(key)?;
+        if self.store.partitioning != Partitioning::Hard {
+            return self.parts[0].get(key);
         }
+        let (stored, owner) = (keyspace::encode(key), self.topology.placement.owner(key).index());
+        let can_hold = self.store.can_hold(&self.store.instances[owner], &stored);
+        if can_hold { self.parts[owner].get(&stored) } else { Ok(None) }
     }
 
     /// A scan of that point.
@@ -178,8 +180,8 @@ impl Store {
             return Err(inner.lacks("snapshots"));
         }
         let hard = inner.partitioning == Partitioning::Hard;
-        // What is left to do behind the gate is then little.
-        inner.instances.iter().try_for_each(|instance| instance.drain(&inner.poison))?;
+        // What is left to do behind the gate is then little. An engine that takes no more is read under what waits for it.
+        inner.instances.iter().for_each(|instance| drop(instance.drain(&inner.poison)));
         loop {
             let gate: Vec<_> = inner.lanes.iter().filter(|_| hard).map(|lane| lane.lock()).collect();
             let (version, topology) = inner.topology.get();
@@ -209,7 +211,7 @@ impl Inner {
         let several = owners.len() > 1 && self.partitioning == Partitioning::Hard;
         let mut lanes: Vec<_> = owners.iter().filter(|_| several).map(|owner| owner.index()).collect();
         lanes.sort_unstable();
-        lanes.iter().try_for_each(|lane| self.instances[*lane].drain(&self.poison))?;
+        lanes.iter().for_each(|lane| drop(self.instances[*lane].drain(&self.poison)));
         let gate: Vec<_> = lanes.into_iter().map(|lane| self.lanes[lane].lock()).collect();
         let cursors = owners.iter().map(|owner| Arc::clone(&self.instances[owner.index()].engine).cursor()).collect();
         drop(gate);

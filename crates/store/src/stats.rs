@@ -2,6 +2,7 @@
 
 use biombo_engine::{Compaction, Damage, IndexFigures, Result, Segments, Stats};
 
+use crate::lane::Instance;
 use crate::options::{Partitioning, PlacementKind};
 use crate::placement::Epoch;
 use crate::scan::Range;
@@ -10,12 +11,14 @@ use crate::{PartitionId, Store, keyspace};
 /// Figures of a store.
 #[derive(Debug, Clone)]
 pub struct StoreStats {
-    /// The engine's name.
+    /// The engine's name; while partitions of another one leave, that of those that stay.
     pub engine: String,
     /// How keys are divided.
     pub partitioning: Partitioning,
-    /// The number of partitions.
+    /// The number of partitions, those that leave among them.
     pub partitions: u32,
+    /// The partitions that leave: see [`Store::leaving`].
+    pub leaving: Vec<PartitionId>,
     /// How keys find their partition.
     pub placement: PlacementKind,
     /// The placement's version.
@@ -95,10 +98,18 @@ impl StoreStats {
 }
 
 impl Store {
-    /// Figures of this moment. No pass over the data.
+    /// Figures of this moment. No pass over the data. They are to be had also when an engine takes no more writes; what waits for it is
+    /// missing in them then.
     pub fn stats(&self) -> Result<StoreStats> {
         let inner = &*self.inner;
-        let mut instances = inner.instances.iter().map(|i| i.engine.stats()).collect::<Result<Vec<_>>>()?;
+        let figures = |instance: &Instance| {
+            if inner.poison.why().is_none() {
+                // Whose write it is will be told: by the next flush, or the next write.
+                let _ = instance.drain(&inner.poison);
+            }
+            instance.raw().stats()
+        };
+        let mut instances = inner.instances.iter().map(figures).collect::<Result<Vec<_>>>()?;
         if inner.partitioning == Partitioning::Hard {
             for (stats, instance) in instances.iter_mut().zip(inner.instances.iter()) {
                 // The store's own mark is not the user's key.
@@ -113,6 +124,7 @@ impl Store {
             engine: inner.manifest.engine.clone(),
             partitioning: inner.partitioning,
             partitions: inner.manifest.partitions,
+            leaving: self.leaving(),
             placement: placement.kind(),
             epoch: placement.epoch(),
             units_by_partition: placement.units_by_partition(inner.manifest.partitions),

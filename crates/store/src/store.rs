@@ -52,7 +52,11 @@ pub(crate) struct Inner {
     pub(crate) watch: Option<Arc<Watch>>,
     pub(crate) stripes: Stripes,
     pub(crate) poison: Arc<Poison>,
+    /// Whether writes to some partitions may wait for their engine.
+    pub(crate) defers: bool,
     pub(crate) capabilities: Capabilities,
+    /// The longest key that a partition may hold: longer than may be written, while a store changes to an engine that takes only shorter ones.
+    pub(crate) key_bytes_held_max: usize,
     pub(crate) partitioning: Partitioning,
     pub(crate) durability: Durability,
     pub(crate) manifest: Manifest,
@@ -139,7 +143,7 @@ impl Store {
         self.inner.write_each(batch, durability)
     }
 
-    /// Make everything written so far durable.
+    /// Make everything written so far durable; errors of writes at [`Relaxed`](Durability::Relaxed) surface here.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush()
     }
@@ -165,14 +169,20 @@ impl Store {
         &self.inner.dir
     }
 
-    /// The engine's name.
+    /// The engine's name; while partitions of another one [leave](Store::leaving), that of those that stay.
     pub fn engine(&self) -> &str {
         &self.inner.manifest.engine
     }
 
-    /// The number of partitions.
+    /// The number of partitions, those that [leave](Store::leaving) among them.
     pub fn partitions(&self) -> u32 {
         self.inner.manifest.partitions
+    }
+
+    /// The partitions that leave, because [`Options::reshape`](crate::Options::reshape) asked for fewer or for another engine: they serve what they
+    /// own until [`spread`](Store::spread) has given it to the others. The first opening that finds them with nothing takes them away.
+    pub fn leaving(&self) -> Vec<PartitionId> {
+        self.inner.manifest.leaving.iter().copied().map(PartitionId).collect()
     }
 
     /// How the keys are divided.
@@ -206,15 +216,31 @@ impl std::fmt::Debug for Store {
 }
 
 impl Inner {
+    /// Refuse a key that no partition can hold.
+    #[inline]
+    pub(crate) fn check_held(&self, key: &[u8]) -> Result<()> {
+        if key.len() > self.capabilities.key_bytes_max && key.len() <= self.key_bytes_held_max {
+            return Ok(());
+        }
+        self.capabilities.check_key(key)
+    }
+
+    /// Whether an instance can hold a stored key that was checked so: asked for one that it cannot, it would refuse to look.
+    #[inline]
+    pub(crate) fn can_hold(&self, instance: &Instance, stored: &[u8]) -> bool {
+        let bytes = stored.len();
+        bytes <= self.capabilities.key_bytes_max || bytes <= instance.engine.capabilities().key_bytes_max
+    }
+
     #[inline]
     fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
-        self.capabilities.check_key(key)?;
+        self.check_held(key)?;
         match self.partitioning {
             Partitioning::Hard => {
                 let stored = keyspace::encode(key);
                 loop {
                     let (version, instance) = self.instance_of(key);
-                    let found = instance.get(&stored)?;
+                    let found = if self.can_hold(instance, &stored) { instance.get(&stored)? } else { None };
                     // `topology` says why a hit is right, and a miss only if nothing has moved.
                     if found.is_some() || self.topology.version() == version {
                         return Ok(found);
@@ -227,13 +253,14 @@ impl Inner {
 
     #[inline]
     fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        self.capabilities.check_key(key)?;
+        self.check_held(key)?;
         match self.partitioning {
             Partitioning::Hard => {
                 let stored = keyspace::encode(key);
                 loop {
                     let (version, instance) = self.instance_of(key);
-                    if instance.get_into(&stored, into)? {
+                    into.clear();
+                    if self.can_hold(instance, &stored) && instance.get_into(&stored, into)? {
                         return Ok(true);
                     }
                     if self.topology.version() == version {
@@ -307,10 +334,12 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.instances.iter().any(|instance| instance.deferred.is_some()) {
+        if self.defers {
             // Only to spare the next opening the work: the journal has it, so a failure loses nothing.
             let _ = self.flush();
         }
+        // What was written at `Relaxed` and not flushed: an error has nobody to be told to.
+        self.instances.iter().for_each(|instance| drop(instance.drain_relaxed(&self.poison)));
         // A poisoned store stays marked as open: the next opening has work to do.
         if self.poison.why().is_none() {
             self.owner.closed();

@@ -8,15 +8,18 @@
 
 use biombo_engine::{Batch, Durability, Op, Result};
 
+use crate::deferred::Deferred;
 use crate::intent::{Routes, push_stored};
 use crate::keyspace;
 use crate::lane::{Attempt, Routed};
 use crate::options::Partitioning;
-use crate::pinned::HAND_OVER_BYTES_MAX;
+use crate::pinned::{Crew, HAND_OVER_BYTES_MAX};
 use crate::store::Inner;
 
 /// Operations larger than this together go to their engine at once: written twice they would cost more than they save.
 const DEFER_BYTES_MAX: u64 = 1 << 20;
+/// Bytes that gather at `Relaxed` for a partition; past it a caller does the worker's work, and is told if that fails.
+const RELAXED_BYTES_MAX: usize = 4 << 20;
 
 impl Routes for Inner {
     fn version(&self) -> u64 {
@@ -105,7 +108,7 @@ impl Inner {
         let mut lanes: Vec<_> = ops.iter().flat_map(|op| self.lanes_of(op)).collect();
         lanes.sort_unstable();
         lanes.dedup();
-        let redo_needed = lanes.len() > 1 || !self.instances[0].engine.capabilities().atomic_batches;
+        let redo_needed = lanes.len() > 1 || !self.capabilities.atomic_batches;
         match lanes[..].first() {
             _ if redo_needed && self.intents.is_some() => self.write_intent(ops, durability),
             Some(&lane) if lanes.len() == 1 => self.write_lane(lane, self.routed(lane, version), ops, durability),
@@ -126,7 +129,7 @@ impl Inner {
 
     /// Whether the journal alone makes these operations durable, so that their engine may get them later.
     pub(crate) fn may_wait(&self, ops: &[Op<'_>]) -> bool {
-        self.instances[0].deferred.is_some()
+        self.defers
             && ops.iter().all(|op| !matches!(op, Op::DeleteRange { .. }))
             && ops.iter().map(Op::logical_bytes).sum::<u64>() <= DEFER_BYTES_MAX
     }
@@ -142,6 +145,10 @@ impl Inner {
         if let Some(workers) = &self.workers
             && ops.iter().map(Op::logical_bytes).sum::<u64>() <= HAND_OVER_BYTES_MAX
         {
+            let relaxed = self.instances[self.lanes[lane].instance].relaxed.as_ref();
+            if let (Durability::Relaxed, Some(relaxed), true) = (durability, relaxed, Deferred::can_take(ops)) {
+                return self.gather(lane, routed, ops, relaxed, &workers.crew);
+            }
             let may_wait = self.may_wait(ops);
             return workers.crew.write(lane, routed.version, ops, durability, may_wait);
         }
@@ -186,6 +193,36 @@ impl Inner {
             push_stored(&mut stored, op);
         }
         write(&stored.to_ops())
+    }
+
+    /// Write operations at `Relaxed`: they are seen from now on, and the lane's worker brings them into the engine.
+    fn gather(
+        &self,
+        number: usize,
+        routed: Routed<'_>,
+        ops: &[Op<'_>],
+        relaxed: &Deferred,
+        crew: &Crew,
+    ) -> Result<Attempt> {
+        if relaxed.gathering_bytes() > RELAXED_BYTES_MAX {
+            self.poison.check()?;
+            self.poison.watch(relaxed.drain())?;
+        }
+        let mut stored = Batch::new();
+        ops.iter().for_each(|op| push_stored(&mut stored, op));
+        let lane = &self.lanes[number];
+        {
+            let mut held = lane.lock();
+            self.poison.check()?;
+            if !routed.is_current() || !held.admits_batch(&stored) {
+                return Ok(Attempt::Again);
+            }
+            relaxed.gather(&stored.to_ops());
+            held.published_batch(&stored, &Ok(()));
+        }
+        lane.count(ops);
+        crew.bring(number)?;
+        Ok(Attempt::Landed)
     }
 
     /// Apply operations for themselves.

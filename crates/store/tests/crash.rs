@@ -30,7 +30,8 @@ fn open_by(io: &SimIo, sync_apart: bool, executor: Executor) -> biombo_engine::R
     open_on(Arc::new(io.clone()), sync_apart, executor)
 }
 
-/// Half of the histories are written by workers: while one writes, its caller waits, so what happens follows from the seed all the same.
+/// Half of the histories are written by workers: while one writes, its caller waits, so what happens follows from the seed all the same, but for
+/// the instant at which a `Relaxed` write reaches its engine.
 fn an_executor(random: &mut Random) -> Executor {
     if random.below(2) == 0 { Executor::Direct } else { Executor::Pinned { workers: 2 } }
 }
@@ -259,6 +260,8 @@ struct Write {
     partitions: Vec<u16>,
     acknowledged_at: usize,
     sync: bool,
+    /// It may be lost when the process is killed.
+    relaxed: bool,
 }
 
 fn mixed(campaign: &mut Campaign, seed: u64) {
@@ -332,14 +335,22 @@ fn mix(campaign: &mut Campaign, seed: u64, sync_apart: bool) {
     let mut random = Random(seed ^ 0xb10b0);
     let kind = KINDS[(seed % KINDS.len() as u64) as usize];
     let io = SimIo::new(seed);
-    let store = open_by(&io, sync_apart, an_executor(&mut random)).expect("create");
+    let executor = an_executor(&mut random);
+    let store = open_by(&io, sync_apart, executor).expect("create");
+    // Elsewhere a `Relaxed` write is one at `Os`.
+    let gathers = executor != Executor::Direct && sync_apart;
     let mut writes: Vec<Write> = Vec::new();
     let sync_in = kind.sync_in[random.below(3) as usize];
     for number in 0..kind.writes {
         let count = if random.below(kind.batch_in) == 0 { 2 + random.below(4) } else { 1 };
         let keys: Vec<_> = (0..count).map(|i| format!("{number}/{i}").into_bytes()).collect();
         let sync = number >= kind.sync_from && random.below(sync_in) == 0;
-        let durability = if sync { Durability::Sync } else { Durability::Os };
+        let relaxed = !sync && random.below(3) == 0;
+        let durability = match (sync, relaxed) {
+            (true, _) => Durability::Sync,
+            (_, true) => Durability::Relaxed,
+            _ => Durability::Os,
+        };
         let value = |random: &mut Random| vec![b'x'; random.below(kind.value_bytes_max) as usize];
         match &keys[..] {
             [key] if random.below(2) == 0 => {
@@ -358,7 +369,7 @@ fn mix(campaign: &mut Campaign, seed: u64, sync_apart: bool) {
             }
         }
         let partitions = keys.iter().map(|key| store.placement().owner(key).0).collect();
-        writes.push(Write { keys, partitions, acknowledged_at: io.event_count(), sync });
+        writes.push(Write { keys, partitions, acknowledged_at: io.event_count(), sync, relaxed: relaxed && gathers });
         if random.below(kind.look_in) == 0 {
             if random.below(3) == 0 {
                 store.flush().expect("flush");
@@ -391,8 +402,11 @@ fn mix(campaign: &mut Campaign, seed: u64, sync_apart: bool) {
                 if acknowledged && write.sync {
                     write.partitions.iter().for_each(|p| synced[usize::from(*p)] = true);
                 }
-                let must =
-                    (acknowledged && crash == Crash::Kill) || write.partitions.iter().any(|p| synced[usize::from(*p)]);
+                // What outlives the process keeps what came before it, however relaxed that was.
+                if acknowledged && crash == Crash::Kill && !write.relaxed {
+                    write.partitions.iter().for_each(|p| synced[usize::from(*p)] = true);
+                }
+                let must = write.partitions.iter().any(|p| synced[usize::from(*p)]);
                 assert!(!must || there > 0, "{what}: {:?} is lost", write.keys);
             }
         }

@@ -55,7 +55,7 @@ fn check(store: &Store, what: &str) {
 fn partitions_that_are_added_get_their_share_and_keep_it() {
     let io = SimIo::new(1);
     drop(filled(&io, Options::new().partitions(3)));
-    let store = open(&io, Options::new().partitions(7).grow(true));
+    let store = open(&io, Options::new().partitions(7).reshape(true));
     assert_eq!(store.partitions(), 7);
     check(&store, "before");
     let moved = store.spread(Pace::default()).expect("spread");
@@ -68,7 +68,7 @@ fn partitions_that_are_added_get_their_share_and_keep_it() {
     store.put(b"later", b"1").expect("put");
     store.delete(b"later").expect("delete");
     drop(store);
-    let store = open(&io, Options::new().partitions(7).grow(true));
+    let store = open(&io, Options::new().partitions(7).reshape(true));
     check(&store, "opened again");
     assert_eq!(store.stats().expect("stats").units_by_partition, counts);
     assert_eq!(store.verify(&mut |damage| panic!("{damage:?}")).expect("verify"), u64::from(KEYS));
@@ -82,7 +82,7 @@ fn nothing_that_an_earlier_attempt_left_gets_into_a_new_partition() {
     let left = Path::new("db/p0002/left");
     io.create_dir_all(Path::new("db/p0002")).expect("a directory");
     drop(io.open(left, OpenMode::WRITE).expect("a file"));
-    let store = open(&io, Options::new().partitions(3).grow(true));
+    let store = open(&io, Options::new().partitions(3).reshape(true));
     assert!(!io.exists(left).expect("a look"));
     check(&store, "grown");
 }
@@ -92,7 +92,7 @@ fn partitions_on_several_devices_are_added_on_them_in_turn() {
     let io = SimIo::new(2);
     let dirs = ["/one", "/two"].map(Into::into).to_vec();
     drop(filled(&io, Options::new().partitions(2).dirs(dirs)));
-    let store = open(&io, Options::new().partitions(5).grow(true));
+    let store = open(&io, Options::new().partitions(5).reshape(true));
     store.spread(Pace::default()).expect("spread");
     check(&store, "spread");
     let in_dir = |dir: &str| io.read_dir(Path::new(dir)).expect("a directory").len();
@@ -104,7 +104,7 @@ fn what_cannot_grow_is_refused_with_a_reason_and_stays() {
     let grown = |options: Options, kind| {
         let io = SimIo::new(3);
         drop(filled(&io, options));
-        let error = try_open(&io, Options::new().partitions(6).grow(true)).expect_err("cannot grow");
+        let error = try_open(&io, Options::new().partitions(6).reshape(true)).expect_err("cannot grow");
         assert_eq!(error.kind(), kind, "{error}");
         let store = open(&io, Options::new());
         assert!(store.partitions() < 6);
@@ -115,11 +115,9 @@ fn what_cannot_grow_is_refused_with_a_reason_and_stays() {
     grown(Options::new().partitions(4).placement(PlacementKind::Range), ErrorKind::Unsupported);
     let io = SimIo::new(4);
     drop(filled(&io, Options::new().partitions(4)));
-    for (options, says) in [
-        (Options::new().partitions(2).grow(true), "4"),
-        (Options::new().partitions(5000).grow(true), "5000"),
-        (Options::new().partitions(6), "4"),
-    ] {
+    for (options, says) in
+        [(Options::new().partitions(5000).reshape(true), "5000"), (Options::new().partitions(6), "4")]
+    {
         let error = try_open(&io, options).expect_err("no");
         assert!(error.kind() == ErrorKind::Invalid && error.message().contains(says), "{error}");
     }
@@ -137,7 +135,7 @@ fn every_cut(dirs: Vec<PathBuf>) {
     let io = SimIo::new(5);
     drop(filled(&io, Options::new().partitions(2).dirs(dirs)));
     let first = io.event_count();
-    let store = open(&io, Options::new().partitions(4).grow(true));
+    let store = open(&io, Options::new().partitions(4).reshape(true));
     store.spread(Pace { chunk_keys: 7, ..Pace::default() }).expect("spread");
     drop(store);
     let (mut old, mut new) = (0, 0);
@@ -153,7 +151,7 @@ fn every_cut(dirs: Vec<PathBuf>) {
             if cut % 8 != 0 {
                 continue;
             }
-            let store = try_open(&image, Options::new().partitions(4).grow(true));
+            let store = try_open(&image, Options::new().partitions(4).reshape(true));
             let store = store.unwrap_or_else(|e| panic!("{what}, again: {e}"));
             assert!(store.clean_leftovers(Pace::default()).expect("clean"), "{what}");
             store.spread(Pace::default()).expect("spread");

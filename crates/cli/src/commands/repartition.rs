@@ -5,34 +5,41 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::args::{DirArg, JsonArg};
-use crate::failure::Done;
+use crate::failure::{Done, Failure};
 use crate::out::Out;
 use crate::size::{show_bytes, show_count};
 use crate::store_args::warned;
 
-/// Add partitions to a store and spread its keys evenly over all of them
+/// Give a store more partitions, fewer, or partitions of another engine, and spread its keys evenly over them
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For stores of hard partitions with hash placement. The keys that change their partition are copied, nothing else. Cut short, also
-by a crash, the store is whole: the same command goes on. Partitions are not taken away: for fewer, back the store up and
-restore it with --partitions.
+For stores of hard partitions; more than there are need hash placement. The keys that change their partition are copied, nothing
+else: with another engine all of them, and until a partition has left its keys take room twice. Partitions that are left with
+nothing are removed. Cut short, also by a crash, the store is whole and serves: the same command goes on, and one with the figures
+from before goes back.
 
 Examples:
   biombo repartition fruit --partitions 16
+  biombo repartition fruit --partitions 4     takes 12 of them away again
+  biombo repartition fruit --engine lmdb      as many partitions of another engine
   biombo repartition fruit                    spreads evenly over the partitions that it has
   biombo repartition fruit --json")]
 pub(crate) struct RepartitionArgs {
     #[command(flatten)]
     dir: DirArg,
-    /// Number of partitions from now on, at least those that the store has [default: those]
+    /// Number of partitions from now on [default: as many as there are]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     partitions: Option<u32>,
+    /// Storage engine from now on; `biombo engines` lists those of this build [default: the one that it has]
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<String>,
     #[command(flatten)]
     json: JsonArg,
 }
 
 #[derive(Serialize)]
 struct Repartitioned {
+    engine: String,
     partitions: u32,
     units: usize,
     keys: u64,
@@ -41,22 +48,33 @@ struct Repartitioned {
 
 /// Run `repartition`.
 pub(crate) fn repartition(args: &RepartitionArgs) -> Done {
-    let mut options = Options::new().create(false).grow(true);
+    let registry = biombo::registry();
+    let mut options = Options::new().create(false).reshape(true);
     if let Some(partitions) = args.partitions {
         options = options.partitions(partitions);
     }
-    let store = warned(options.open(&args.dir.dir, &biombo::registry())?);
+    if let Some(engine) = &args.engine {
+        registry.get(engine).map_err(|e| Failure::usage(e.to_string()))?;
+        options = options.engine(engine);
+    }
+    let mut store = warned(options.open(&args.dir.dir, &registry)?);
     // What an attempt that was cut short left over.
     store.clean_leftovers(Pace::default())?;
     let moved = store.spread(Pace::default())?;
-    let partitions = store.partitions();
+    if !store.leaving().is_empty() {
+        store.close()?;
+        // Opening it takes away what owns nothing any more.
+        store = warned(Options::new().create(false).open(&args.dir.dir, &registry)?);
+    }
+    let (partitions, engine) = (store.partitions(), store.engine().to_owned());
     store.close()?;
     let mut out = Out::new();
     if args.json.json {
-        out.json(&Repartitioned { partitions, units: moved.units, keys: moved.keys, bytes: moved.bytes })?;
+        out.json(&Repartitioned { engine, partitions, units: moved.units, keys: moved.keys, bytes: moved.bytes })?;
     } else {
+        let many = if partitions == 1 { "" } else { "s" };
         out.line(format_args!(
-            "{} keys ({}) moved, {partitions} partitions",
+            "{} keys ({}) moved, {partitions} partition{many} of {engine}",
             show_count(moved.keys),
             show_bytes(moved.bytes)
         ))?;

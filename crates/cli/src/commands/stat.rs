@@ -49,6 +49,8 @@ struct Figures {
     engine_version: String,
     partitioning: &'static str,
     partitions: u32,
+    /// Of those, the ones that leave.
+    partitions_leaving: usize,
     placement: &'static str,
     placement_epoch: u64,
     /// Keys that are pinned elsewhere than their slot.
@@ -139,6 +141,7 @@ impl Figures {
             engine_version: version,
             partitioning: stats.partitioning.name(),
             partitions: stats.partitions,
+            partitions_leaving: stats.leaving.len(),
             placement: stats.placement.name(),
             placement_epoch: stats.epoch.0,
             pins: stats.pins,
@@ -198,7 +201,11 @@ impl Figures {
         let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "unknown".to_owned(), |ratio| format!("{ratio:.2}"));
         let mut line = |name: &str, value: String| out.line(format_args!("{name:<20} {value}"));
         line("engine", format!("{} ({})", self.engine, self.engine_version))?;
-        line("partitions", format!("{} ({})", self.partitions, self.partitioning))?;
+        let leaving = match self.partitions_leaving {
+            0 => String::new(),
+            leaving => format!(", {leaving} of them leave: `biombo repartition` goes on"),
+        };
+        line("partitions", format!("{} ({}){leaving}", self.partitions, self.partitioning))?;
         let pins = match self.pins {
             0 => String::new(),
             pins => format!(", {} keys pinned", show_count(pins)),

@@ -6,7 +6,7 @@
 //! | `run` | the steps themselves |
 //! | `forward` | writes to what is leaving: forwarded, and held back while it changes hands |
 //! | `clean` | what is left over: found, deleted, told to the journal |
-//! | `spread` | which units go where, for equal shares |
+//! | `spread` | which units go where, for equal shares of the partitions that stay |
 //! | `tidy` | the thread that cleans what nobody waits for |
 //!
 //! Moving is a role of the calling thread; one thread of a store has it at a time. What readers, writers and scans see meanwhile:
@@ -127,6 +127,8 @@ pub(crate) struct Mover {
     pub(crate) poison: Arc<Poison>,
     /// Whether scans keep what they saw.
     pub(crate) has_snapshots: bool,
+    /// Partitions that leave the store: nothing moves to them.
+    leaving: Vec<PartitionId>,
     /// Held by the thread that moves, or cleans.
     role: Mutex<()>,
     /// Callers who wait for the role: who cleans without being asked gives way to them.
@@ -156,6 +158,7 @@ impl Mover {
         poison: Arc<Poison>,
         topology: Arc<Present<Topology>>,
         has_snapshots: bool,
+        leaving: Vec<PartitionId>,
     ) -> Self {
         Self {
             instances,
@@ -163,6 +166,7 @@ impl Mover {
             topology,
             poison,
             has_snapshots,
+            leaving,
             role: Mutex::default(),
             waiting: AtomicUsize::new(0),
             journal: Mutex::new(journal),
@@ -279,10 +283,13 @@ impl Mover {
 
     fn check_target(&self, to: PartitionId) -> Result<()> {
         let count = self.instances.len();
-        if to.index() < count {
-            return Ok(());
+        if to.index() >= count {
+            return Err(Error::invalid(format!("there is no partition {}: the store has {count}", to.0)));
         }
-        Err(Error::invalid(format!("there is no partition {}: the store has {count}", to.0)))
+        if self.leaving.contains(&to) {
+            return Err(Error::invalid(format!("partition {} leaves the store: name one that stays", to.0)));
+        }
+        Ok(())
     }
 
     /// Move units of one partition.
@@ -333,7 +340,7 @@ impl Store {
     /// ([`Moved::pause`]); nothing else waits.
     ///
     /// # Errors
-    /// `Invalid` for units or a partition that do not exist. `Unsupported` without `hard` partitions, and on engines without order.
+    /// `Invalid` for units or a partition that do not exist, and for one that leaves. `Unsupported` without `hard` partitions, and on engines without order.
     /// `Busy` when writes came faster than `to` took them, or a scan still reads what an earlier move left there. After these, and after
     /// `Full` and `Io` while copying, the units that were to leave the partition at hand are where they were (those of partitions before it
     /// have moved: ask the placement), and copies in `to` are left over. `Poisoned`: the store is read-only.

@@ -144,7 +144,8 @@ type Action = fn(&Store) -> Result<()>;
 
 #[test]
 fn a_write_whose_keys_move_before_it_has_the_lock_lands_where_they_went() {
-    let put: [(&str, Action); 5] = [
+    let put: [(&str, Action); 6] = [
+        ("put at relaxed", |store| store.put_with(b"m", b"new", Durability::Relaxed)),
         ("put at os", |store| store.put_with(b"m", b"new", Durability::Os)),
         ("put at sync", |store| store.put_with(b"m", b"new", Durability::Sync)),
         ("update", |store| {
@@ -172,7 +173,7 @@ fn a_write_whose_keys_move_before_it_has_the_lock_lands_where_they_went() {
 
 #[test]
 fn a_batch_whose_keys_move_before_it_has_the_locks_lands_whole_where_they_went() {
-    for durability in [Durability::Os, Durability::Sync] {
+    for durability in [Durability::Relaxed, Durability::Os, Durability::Sync] {
         each(|fixture, what| {
             let mut batch = Batch::new();
             for key in KEYS {
@@ -346,6 +347,24 @@ fn a_move_to_where_one_was_given_up_begins_with_nothing_there() {
     });
 }
 
+/// What its partition's engine has not got yet goes along, all around the partitions, and nothing of it comes up again where it was before.
+#[test]
+fn what_was_written_at_relaxed_moves_with_its_unit() {
+    each(|fixture, what| {
+        for value in 1..=6u8 {
+            fixture.store.put_with(b"m", &[value], Durability::Relaxed).expect("put");
+            if value % 2 == 0 {
+                fixture.store.put_with(b"x", &[value], Durability::Relaxed).expect("put");
+            } else {
+                fixture.store.delete_with(b"x", Durability::Relaxed).expect("delete");
+            }
+            move_on(&fixture.store, &[b"m", b"x"]);
+            fixture.check(b"m", Some(&[value]), what);
+            fixture.check(b"x", (value % 2 == 0).then_some(&[value][..]), what);
+        }
+    });
+}
+
 #[test]
 fn writers_of_units_that_change_hands_wait_and_nobody_else_does() {
     each(|fixture, what| {
@@ -362,7 +381,8 @@ fn writers_of_units_that_change_hands_wait_and_nobody_else_does() {
         let other = (0..=u8::MAX).map(|byte| vec![b'1', byte]).find(|key| is_neighbour(key));
         let through = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let actions: [Action; 5] = [
+            let actions: [Action; 6] = [
+                |store| store.put_with(b"m", b"new", Durability::Relaxed),
                 |store| store.put_with(b"m", b"new", Durability::Os),
                 |store| store.put_with(b"m", b"new", Durability::Sync),
                 |store| store.update(b"m", Durability::Os, |_| Update::Put(b"new".to_vec())),
@@ -380,7 +400,7 @@ fn writers_of_units_that_change_hands_wait_and_nobody_else_does() {
                     through.store(true, Ordering::SeqCst);
                 });
             }
-            for durability in [Durability::Os, Durability::Sync] {
+            for durability in [Durability::Relaxed, Durability::Os, Durability::Sync] {
                 if let Some(other) = &other {
                     store.put_with(other, b"1", durability).expect("put");
                 }

@@ -96,7 +96,11 @@ fn client(store: &Store, seed: u64, clock: &AtomicU64, is_over: &AtomicBool) -> 
         }
         let new: Value = Some(seed << 32 | written);
         let bytes = |value: Value| value.map(|value| value.to_le_bytes().to_vec());
-        let durability = if random.below(16) == 0 { Durability::Sync } else { Durability::Os };
+        let durability = match random.below(16) {
+            0 => Durability::Sync,
+            1..6 => Durability::Relaxed,
+            _ => Durability::Os,
+        };
         let called = clock.fetch_add(1, Ordering::SeqCst);
         let deed = match random.below(10) {
             0..3 => {

@@ -10,6 +10,11 @@
 //! that holds several lanes at once (snapshots, batches over several partitions, moves) goes on as it does there. So a lane may change its worker
 //! at any instant, for nothing: what is still in the old one's queue is written by the old one.
 //!
+//! Writes at `Relaxed` do not wait: over `hard` partitions of an engine with atomic batches whose writes do not wait anyway ([`Deferred`](crate::deferred::Deferred)), their
+//! caller leaves them where every read looks first, asks the worker to bring them into the engine ([`Crew::bring`]) and goes on. What
+//! gathers meanwhile goes there at once. It is bounded: a caller that finds too much of it brings it in itself. An error there leaves all of it where it
+//! is, still seen, and is told by the next flush, or turns the store read-only; a later write tries again.
+//!
 //! What runs on its caller's thread here, too: reads; batches over several lanes, and `Sync` writes that wait for their engine, which are one
 //! record of the store's journal, shared with others; read-modify-writes, whose closures stay with their threads; writes of more than
 //! [`HAND_OVER_BYTES_MAX`], and what [`write_each`](crate::Store::write_each) loads, which are not worth a copy.
@@ -21,7 +26,9 @@
 //! 2. Operations of one caller on one lane are done in its order: it waits for each.
 //! 3. A group of a lane is one application to its engine: its members are told the same, but for those that were routed by an older
 //!    placement or meet units that change hands, who route again.
-//! 4. The workers end before the instances and journals are given up (dropping [`Workers`] waits for them).
+//! 4. Who has gathered a write at `Relaxed` asks after that; a worker takes note of what it is asked before it looks what there is. So nothing stays
+//!    behind that nobody brings in, but after an error.
+//! 5. The workers end before the instances and journals are given up (dropping [`Workers`] waits for them).
 
 mod balance;
 mod queue;
@@ -44,7 +51,7 @@ use crate::present::Present;
 use crate::seam;
 use crate::topology::Topology;
 pub(crate) use balance::Balance;
-use queue::{Queue, Ticket};
+use queue::{Queue, Ticket, Wish};
 
 /// Operations larger than this together are written by their caller, uncopied.
 pub(crate) const HAND_OVER_BYTES_MAX: u64 = 1 << 20;
@@ -69,6 +76,14 @@ struct Work {
 
 type Slip = Arc<Ticket<Work, Result<Attempt>>>;
 
+/// What a worker finds in its queue.
+enum Errand {
+    /// Somebody waits for this.
+    Write(Slip),
+    /// Bring what was gathered for a lane into its engine.
+    Bring(usize),
+}
+
 thread_local! {
     /// A thread waits for one write at a time, whichever store it is of.
     static MINE: Slip = blank();
@@ -92,9 +107,11 @@ pub(crate) struct Site {
 /// What callers and workers share.
 pub(crate) struct Crew {
     site: Site,
-    queues: Box<[Queue<Slip>]>,
+    queues: Box<[Queue<Errand>]>,
     /// The worker of each lane.
     worker_of: Box<[AtomicU32]>,
+    /// Of each lane: to bring in what was gathered.
+    wishes: Box<[Wish]>,
     /// What each lane took since loads were evened last.
     took_ns: Box<[AtomicU64]>,
     /// How often a lane has changed its worker.
@@ -116,6 +133,7 @@ impl Workers {
             site,
             queues: (0..count).map(|_| Queue::new(QUEUE_MAX)).collect(),
             worker_of: (0..lanes).map(|lane| AtomicU32::new((lane % count) as u32)).collect(),
+            wishes: (0..lanes).map(|_| Wish::new()).collect(),
             took_ns: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
             reassigned: AtomicU64::new(0),
         });
@@ -174,10 +192,19 @@ impl Crew {
             work.asked_ns = monotonic_ns();
         });
         seam::pass(seam::Point::Lock);
+        self.hand_over(lane, Errand::Write(Arc::clone(&slip)))?;
+        slip.wait()
+    }
+
+    /// Have what was gathered for a lane brought into its engine, soon. The caller holds no lock.
+    pub(crate) fn bring(&self, lane: usize) -> Result<()> {
+        if self.wishes[lane].have() { self.hand_over(lane, Errand::Bring(lane)) } else { Ok(()) }
+    }
+
+    fn hand_over(&self, lane: usize, errand: Errand) -> Result<()> {
         let worker = self.worker_of[lane].load(Ordering::Relaxed) as usize;
         let closed = |_| Error::poisoned("the worker of this partition has ended");
-        self.queues[worker].push(Arc::clone(&slip)).map_err(closed)?;
-        slip.wait()
+        self.queues[worker].push(errand).map_err(closed)
     }
 
     /// How many workers there are.

@@ -4,18 +4,42 @@
 //! sleeps. The worker takes all tickets that there are, exchanges what is written on each for a blank of its own, and answers. So what is
 //! written circulates in buffers that have grown, and nothing is allocated for an operation.
 //!
+//! What nobody waits for is a [`Wish`]: many have it, one puts it into the queue, and it is fulfilled for all who had it until then.
+//!
 //! Invariants:
 //!
 //! 1. From putting its ticket into a queue until the answer, the caller does nothing but wait: nobody else writes on the ticket.
 //! 2. Tickets are taken in the order in which they came, each once. A closed queue takes no more, and what it holds is still taken.
 //! 3. A queue holds no more than it has room for; who finds it full waits for room.
 //! 4. A worker sleeps only on an empty queue, and who puts the next ticket in wakes it; a caller who waits for room is woken by who takes.
+//! 5. What was done before a wish was had is seen by who fulfils it: at once, if it was not in the queue, or by the one that is.
 //!
 //! The loom test (`tests/pinned_loom`) tries it in every order of its steps.
 
 use std::collections::VecDeque;
 
-use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, PoisonError};
+
+/// Something that is to be done once for all who want it.
+pub(crate) struct Wish(AtomicBool);
+
+impl Wish {
+    /// One that nobody has.
+    pub(crate) fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// Want it. True: it is not in the queue, and who calls puts it there.
+    pub(crate) fn have(&self) -> bool {
+        // An exchange on both sides: whoever finds it there came before the worker's own, which then sees all that came before.
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+
+    /// Begin to fulfil it. The worker's, before it looks what there is to be done.
+    pub(crate) fn begin(&self) {
+        self.0.swap(false, Ordering::AcqRel);
+    }
+}
 
 /// What a caller wants, and what came of it.
 pub(crate) struct Ticket<J, A> {

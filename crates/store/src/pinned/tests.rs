@@ -13,6 +13,8 @@ use biombo_engine::{
 
 use super::queue::{Came, Closed, Queue};
 use super::{KEPT_BYTES_MAX, MINE};
+use crate::lane::Instance;
+use crate::poison::Poison;
 use crate::{Executor, Options, PartitionId, Partitioning, Store};
 
 /// What an engine is told to do, and what it has done.
@@ -22,10 +24,14 @@ struct Script {
     fails: Mutex<Option<ErrorKind>>,
     syncs: AtomicUsize,
     applied: AtomicUsize,
+    /// Applications wait while it is set, at most [`HELD_MAX`].
+    holds: AtomicBool,
     /// How long a sync, and an application, takes.
     sync_time: Duration,
     apply_time: Duration,
 }
+
+const HELD_MAX: Duration = Duration::from_secs(20);
 
 struct Scripted(Arc<Memory>, Arc<Script>, Capabilities);
 
@@ -40,6 +46,10 @@ impl Engine for Scripted {
         assert!(!self.1.panics.load(Ordering::SeqCst), "an engine that panics");
         if let Some(kind) = *self.1.fails.lock().expect("no panic") {
             return Err(Error::new(kind, "as the script says"));
+        }
+        let begun = Instant::now();
+        while self.1.holds.load(Ordering::SeqCst) && begun.elapsed() < HELD_MAX {
+            std::thread::sleep(Duration::from_millis(1));
         }
         self.1.applied.fetch_add(1, Ordering::SeqCst);
         let begun = Instant::now();
@@ -201,6 +211,151 @@ fn batches_ranges_and_large_values_of_one_partition_are_written_whole() {
     // What a write of 900 KB took is not kept: the buffer that comes back with the next is that of the one before.
     store.put(b"\0zero", b"small").expect("put");
     MINE.with(|slip| slip.fill(|work| assert!(work.batch.capacity() <= KEPT_BYTES_MAX, "{}", work.batch.capacity())));
+}
+
+/// Were it to wait for its engine, it would wait until the engine gives up waiting; were it not seen, reads would miss it.
+#[test]
+fn a_relaxed_write_returns_at_once_is_seen_at_once_and_reaches_the_engine_in_order() {
+    let fixture = fixture(Script { holds: true.into(), ..Script::default() }, 2, 2);
+    let (store, script) = (&fixture.store, &fixture.script);
+    let begun = Instant::now();
+    let keys: Vec<_> = (0..2).flat_map(|partition| keys_of(store, partition).take(3)).collect();
+    for (value, key) in keys.iter().enumerate() {
+        store.put_with(key, b"before", Durability::Relaxed).expect("put");
+        store.put_with(key, &[value as u8], Durability::Relaxed).expect("put");
+        assert_eq!(store.get(key).expect("get").as_deref(), Some(&[value as u8][..]));
+    }
+    store.delete_with(&keys[0], Durability::Relaxed).expect("delete");
+    let mut batch = Batch::new();
+    batch.put(&keys[1], b"batch").put(&keys[2], b"batch");
+    store.write_with(&batch, Durability::Relaxed).expect("batch");
+    let values = store.multi_get(&keys).expect("multi_get");
+    let values: Vec<_> = values.iter().map(|value| value.as_deref()).collect();
+    let seen = [None, Some(&b"batch"[..]), Some(&b"batch"[..]), Some(&[3][..]), Some(&[4][..]), Some(&[5][..])];
+    assert_eq!(values, seen);
+    assert!(begun.elapsed() < HELD_MAX / 2, "{:?}", begun.elapsed());
+    assert_eq!(script.applied.load(Ordering::SeqCst), 0, "the engine is still busy");
+    std::thread::scope(|scope| {
+        // What is gathered before a write that waits goes before it.
+        let waits = scope.spawn(|| store.put_with(&keys[1], b"last", Durability::Os));
+        std::thread::sleep(Duration::from_millis(20));
+        script.holds.store(false, Ordering::SeqCst);
+        waits.join().expect("no panic").expect("put");
+    });
+    assert_eq!(store.get(&keys[1]).expect("get").as_deref(), Some(&b"last"[..]));
+    store.flush().expect("flush");
+    assert_eq!(store.get(&keys[1]).expect("get").as_deref(), Some(&b"last"[..]));
+    assert!(script.syncs.load(Ordering::SeqCst) >= 2, "both partitions are durable");
+    let mut scan = store.scan(crate::Range::all()).expect("scan");
+    let mut count = 0;
+    while scan.next().expect("next").is_some() {
+        count += 1;
+    }
+    assert_eq!(count, 5);
+}
+
+/// The keys that a scan finds, and a snapshot too.
+fn scanned(store: &Store) -> Vec<Vec<u8>> {
+    let keys = |mut scan: crate::Scan| {
+        let mut keys = Vec::new();
+        while let Some((key, _)) = scan.next().expect("next") {
+            keys.push(key.to_vec());
+        }
+        keys
+    };
+    let found = keys(store.scan(crate::Range::all()).expect("scan"));
+    let snapshot = store.snapshot().expect("snapshot");
+    assert_eq!(keys(snapshot.scan(crate::Range::all()).expect("scan")), found);
+    found
+}
+
+#[test]
+fn errors_of_relaxed_writes_surface_at_the_next_flush_and_lose_nothing_that_can_be_tried_again() {
+    let fixture = fixture(Script::default(), 2, 1);
+    let (store, script) = (&fixture.store, &fixture.script);
+    let fails = |kind| *script.fails.lock().expect("no panic") = kind;
+    fails(Some(ErrorKind::Full));
+    store.put_with(b"key", b"value", Durability::Relaxed).expect("put");
+    assert_eq!(store.flush().expect_err("the disk is full").kind(), ErrorKind::Full);
+    assert_eq!(store.get(b"key").expect("get").as_deref(), Some(&b"value"[..]));
+    let stats = store.stats().expect("figures, without what waits");
+    assert_eq!((stats.keys, stats.poisoned), (Some(0), None));
+    assert_eq!(scanned(store), [b"key".to_vec()], "reads go on");
+    fails(None);
+    store.flush().expect("flush");
+    assert_eq!(
+        (store.get(b"key").expect("get").as_deref(), script.applied.load(Ordering::SeqCst)),
+        (Some(&b"value"[..]), 1)
+    );
+    // What gathers is bounded: a full disk is told before it takes all memory, and what is refused is not there.
+    fails(Some(ErrorKind::Full));
+    let megabyte = vec![7; 1 << 20];
+    let key = |number: u32| format!("large {number}").into_bytes();
+    let same = (0u32..).map(key).filter(|key| store.route(key) == PartitionId(0));
+    let mut refused = None;
+    for key in same.take(16) {
+        let value = &megabyte[..megabyte.len() - key.len()];
+        if let Err(error) = store.put_with(&key, value, Durability::Relaxed) {
+            refused = Some((key, error));
+            break;
+        }
+    }
+    let (key, error) = refused.expect("sixteen megabytes gathered");
+    assert!(error.kind() == ErrorKind::Full && store.get(&key).expect("get").is_none(), "{error}");
+    fails(None);
+    store.flush().expect("flush");
+    fails(Some(ErrorKind::Io));
+    store.put_with(b"key", b"lost", Durability::Relaxed).expect("put");
+    let error = store.flush().expect_err("the disk is broken");
+    assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::Poisoned), "{error}");
+    let error = store.put_with(b"key", b"late", Durability::Relaxed).expect_err("read-only");
+    assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
+    assert!(store.stats().expect("figures").poisoned.is_some(), "who asks is told why");
+    assert!(scanned(store).contains(&b"key".to_vec()), "reads go on");
+}
+
+/// What a batch that is no whole leaves of many writes at a crash need not be the first of them.
+#[test]
+fn only_engines_with_atomic_batches_have_writes_gathered() {
+    let gathers = |atomic_batches| {
+        let capabilities = Capabilities { atomic_batches, ..(memory::kind().capabilities)() };
+        let engine = Scripted(Arc::new(Memory::new()), Arc::default(), capabilities);
+        Instance::deferring(Arc::new(engine), true).relaxed.is_some()
+    };
+    assert!(gathers(true) && !gathers(false));
+}
+
+/// A write that is in its engine is acknowledged, though somebody else's that was gathered since finds no room.
+#[test]
+fn a_sync_of_what_is_applied_neither_brings_in_nor_fails_for_what_is_gathered() {
+    let script = Arc::new(Script::default());
+    let engine = Scripted(Arc::new(Memory::new()), Arc::clone(&script), (memory::kind().capabilities)());
+    let (instance, poison) = (Instance::deferring(Arc::new(engine), true), Poison::default());
+    let relaxed = instance.relaxed.as_ref().expect("it gathers");
+    relaxed.gather(&[Op::Put { key: b"key", value: b"value" }]);
+    *script.fails.lock().expect("no panic") = Some(ErrorKind::Full);
+    instance.sync_applied(&poison).expect("what was applied is durable");
+    assert_eq!(instance.sync(&poison).expect_err("all of it is not").kind(), ErrorKind::Full);
+    instance.sync_if_unsynced(&poison).expect("nothing was applied");
+    assert!(poison.why().is_none() && script.syncs.load(Ordering::SeqCst) == 1);
+    *script.fails.lock().expect("no panic") = None;
+    // What was brought in is what a later write must make durable, whoever brought it in: once.
+    instance.drain_relaxed(&poison).expect("room");
+    for _ in 0..2 {
+        instance.sync_if_unsynced(&poison).expect("sync");
+        assert_eq!((script.applied.load(Ordering::SeqCst), script.syncs.load(Ordering::SeqCst)), (1, 2));
+    }
+}
+
+/// What a store's last handle leaves behind is in its engine, though nobody flushed.
+#[test]
+fn relaxed_writes_are_brought_in_before_a_store_is_gone() {
+    let fixture = fixture(Script { holds: true.into(), ..Script::default() }, 1, 1);
+    let Fixture { store, script, _dir } = fixture;
+    store.put_with(b"key", b"value", Durability::Relaxed).expect("put");
+    script.holds.store(false, Ordering::SeqCst);
+    drop(store);
+    assert!(script.applied.load(Ordering::SeqCst) >= 1);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use biombo_base::clock::monotonic_ns;
 use biombo_engine::{Batch, Durability, Error, ErrorKind, Op, Result};
 
 use super::queue::Came;
-use super::{Crew, KEPT_BYTES_MAX, Slip, Work};
+use super::{Crew, Errand, KEPT_BYTES_MAX, Slip, Work};
 use crate::lane::Attempt;
 
 /// Bytes of a run, but for its first write: a transaction must not grow without bound.
@@ -21,6 +21,8 @@ const RUN_BYTES_MAX: usize = 8 << 20;
 struct Round {
     /// Tickets to be answered.
     slips: Vec<Option<Slip>>,
+    /// Lanes of which it is asked to bring in what was gathered.
+    brings: Vec<usize>,
     /// What is written on them; those past the end of `slips` are blanks.
     works: Vec<Work>,
     /// Their order by lanes.
@@ -29,12 +31,15 @@ struct Round {
     landed: Vec<bool>,
 }
 
-/// Takes slips from a queue.
-struct Slips<'a>(&'a mut Vec<Option<Slip>>);
-
-impl Extend<Slip> for Slips<'_> {
-    fn extend<I: IntoIterator<Item = Slip>>(&mut self, slips: I) {
-        self.0.extend(slips.into_iter().map(Some));
+/// Takes what is in a queue.
+impl Extend<Errand> for Round {
+    fn extend<I: IntoIterator<Item = Errand>>(&mut self, errands: I) {
+        for errand in errands {
+            match errand {
+                Errand::Write(slip) => self.slips.push(Some(slip)),
+                Errand::Bring(lane) => self.brings.push(lane),
+            }
+        }
     }
 }
 
@@ -47,6 +52,7 @@ impl Round {
 
     /// Forget the tickets, and buffers that have grown large: else a worker would hold on to one for each caller that there ever was.
     fn clear(&mut self) {
+        self.brings.clear();
         let used = self.slips.drain(..).count();
         for work in self.works.iter_mut().take(used).filter(|work| work.batch.capacity() > KEPT_BYTES_MAX) {
             work.batch = Batch::new();
@@ -69,7 +75,7 @@ impl Crew {
     /// The life of a worker.
     pub(super) fn run(&self, number: usize) {
         let mut round = Round::default();
-        while let Some(came) = self.queues[number].take(&mut Slips(&mut round.slips)) {
+        while let Some(came) = self.queues[number].take(&mut round) {
             let done = catch_unwind(AssertUnwindSafe(|| self.serve(&mut round, came)));
             if done.is_err() {
                 let error =
@@ -122,6 +128,15 @@ impl Crew {
             now_ns = ended_ns;
         }
         round.order = order;
+        // After those for whom somebody waits; where one of them went to the same lane, this one has gone with it.
+        for lane in round.brings.drain(..) {
+            self.wishes[lane].begin();
+            // An error leaves it where it is, for the next flush to tell, or has poisoned the store.
+            let _ = self.site.instances[self.site.lanes[lane].instance].drain_relaxed(&self.site.poison);
+            let ended_ns = monotonic_ns();
+            self.took_ns[lane].fetch_add(ended_ns - now_ns, Ordering::Relaxed);
+            now_ns = ended_ns;
+        }
     }
 
     /// Write a run of a lane as a whole, as durable as its most durable member asks; `landed` says of which members that is so.
@@ -162,7 +177,7 @@ impl Crew {
         match gathered {
             Some((intents, gathered)) => intents.relieve(gathered, instance, lane.instance, &site.poison),
             None if durability == Durability::Sync && instance.engine.capabilities().sync_apart => {
-                instance.sync(&site.poison)
+                instance.sync_applied(&site.poison)
             }
             None => Ok(()),
         }

@@ -21,7 +21,7 @@ mod units;
 
 use std::sync::Arc;
 
-use biombo_engine::Result;
+use biombo_engine::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bounds::Bounds;
@@ -201,6 +201,21 @@ impl Placement {
         })
     }
 
+    /// The same under other numbers of the partitions, as the next placement; `Invalid` where one that has none owns something.
+    pub(crate) fn renumbered(&self, numbers: &[Option<PartitionId>]) -> Result<Self> {
+        let gone = |old: PartitionId| Error::invalid(format!("partition {} still owns something", old.0));
+        let number = |old: PartitionId| numbers.get(old.index()).copied().flatten().ok_or_else(|| gone(old));
+        let owners = self.owners().iter().map(|owner| number(*owner)).collect::<Result<Vec<_>>>()?;
+        let units = match &self.units {
+            Units::Hash { pins, .. } => {
+                let pins = pins.iter().map(|(key, at)| Ok((key, Some(number(at)?)))).collect::<Result<Vec<_>>>()?;
+                Units::hash(owners.into(), Pins::default().with(pins))
+            }
+            Units::Range { bounds, .. } => Units::Range { bounds: bounds.clone(), owners },
+        };
+        Ok(Self { epoch: Epoch(self.epoch.0 + 1), units })
+    }
+
     /// The partitions that may own a key of `[from, to)`, each once: in order of their ranges, or of their numbers under
     /// hash placement.
     pub fn owners_of_range(&self, from: &[u8], to: Option<&[u8]>) -> Vec<PartitionId> {
@@ -286,6 +301,25 @@ mod tests {
         let placement = Placement::hash(1).moved(&key, PartitionId(7)).expect("a key");
         assert_eq!(placement.owners_of_range(b"", None), [PartitionId(0), PartitionId(7)]);
         assert_eq!((placement.owner(b"hot"), placement.owner(b"cold")), (PartitionId(7), PartitionId(0)));
+    }
+
+    #[test]
+    fn partitions_get_other_numbers_unless_one_that_goes_owns_something() {
+        let ids = |numbers: &[Option<u16>]| numbers.iter().map(|number| number.map(PartitionId)).collect::<Vec<_>>();
+        let key = UnitSet::of_keys(&Placement::hash(1), [&b"hot"[..]]).expect("a key");
+        let hash = Placement::hash(1).moved(&key, PartitionId(2)).expect("a key");
+        let after = hash.renumbered(&ids(&[Some(1), None, Some(0)])).expect("partition 1 owns nothing");
+        assert_eq!((after.owner(b"hot"), after.owner(b"cold")), (PartitionId(0), PartitionId(1)));
+        assert_eq!((after.epoch().0, after.pins()), (hash.epoch().0 + 1, 1));
+        // The pin alone keeps it.
+        hash.renumbered(&ids(&[Some(0), Some(1), None])).expect_err("a key is pinned there");
+        hash.renumbered(&ids(&[Some(0), Some(1)])).expect_err("it has no number");
+        let range = Placement::range(3, ["", "g", "p"].map(|key| key.as_bytes().to_vec()).to_vec());
+        range.renumbered(&ids(&[Some(0), None, Some(1)])).expect_err("a range lies there");
+        let first = UnitSet::of(&range, &[UnitId(1)]).expect("a range");
+        let moved = range.moved(&first, PartitionId(2)).expect("a range");
+        let after = moved.renumbered(&ids(&[Some(0), None, Some(1)])).expect("partition 1 owns nothing");
+        assert_eq!(["a", "h", "q"].map(|key| after.owner(key.as_bytes()).0), [0, 1, 1]);
     }
 
     proptest! {

@@ -18,16 +18,21 @@ use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions, M
 /// A registry with the one engine `simulated`, whose files are on `io`.
 pub fn registry(io: Arc<dyn Io>, sync_apart: bool) -> Registry {
     let mut registry = Registry::new();
-    registry.add(EngineKind {
-        name: "simulated",
+    registry.add(kind("simulated", io, sync_apart));
+    registry
+}
+
+/// One engine by a name.
+pub fn kind(name: &'static str, io: Arc<dyn Io>, sync_apart: bool) -> EngineKind {
+    EngineKind {
+        name,
         summary: "a journal on a simulated disk",
         version: || "1".to_owned(),
         capabilities: || capabilities(true),
         open: Arc::new(move |options| Ok(Arc::new(Simulated::open(&io, &options.dir, sync_apart)?))),
         io_modes: &[],
         repair: None,
-    });
-    registry
+    }
 }
 
 fn capabilities(sync_apart: bool) -> Capabilities {

@@ -2,7 +2,8 @@
 //! a bound of preemptions).
 //!
 //! Two callers, each of which asks twice, and a worker, over a queue with room for one ticket; then the queue is closed. What is asked must be
-//! answered, each time with what belongs to it, and everybody must come to an end. The model must hold as it is, and must fail with
+//! answered, each time with what belongs to it, and everybody must come to an end. And two callers who leave something for the worker and wait for
+//! nothing: all of it must be taken. The models must hold as they are, and must fail with
 //! each of the mistakes that it is there for: a model that cannot fail proves nothing.
 
 #[path = "../../src/pinned/queue.rs"]
@@ -12,8 +13,9 @@ mod sync;
 
 use std::process::Command;
 
-use queue::{Queue, Ticket};
-use sync::Arc;
+use loom::sync::atomic::AtomicU32;
+use queue::{Queue, Ticket, Wish};
+use sync::{Arc, Ordering};
 
 /// A mistake that the model must notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,8 @@ enum Mistake {
     NotClosed,
     /// The worker answers twice.
     AnsweredTwice,
+    /// The worker looks what was left for it, and then says that it begins.
+    BegunLate,
 }
 
 type Slip = Arc<Ticket<u32, u32>>;
@@ -77,15 +81,68 @@ fn model(mistake: Mistake) {
     worker.join().expect("the worker");
 }
 
+/// What callers leave, and the wish that it be taken.
+struct Left {
+    queue: Queue<()>,
+    wish: Wish,
+    left: AtomicU32,
+}
+
+impl Left {
+    fn leave(&self, times: u32) {
+        for _ in 0..times {
+            self.left.fetch_add(1, Ordering::Release);
+            if self.wish.have() {
+                self.queue.push(()).expect("open");
+            }
+        }
+    }
+
+    fn take_all(&self, mistake: Mistake) -> u32 {
+        let (mut taken, mut sum) = (Vec::new(), 0);
+        while self.queue.take(&mut taken).is_some() {
+            for () in taken.drain(..) {
+                if mistake != Mistake::BegunLate {
+                    self.wish.begin();
+                }
+                // Who finds nothing looks no further.
+                if self.left.load(Ordering::Acquire) > 0 {
+                    sum += self.left.swap(0, Ordering::AcqRel);
+                }
+                if mistake == Mistake::BegunLate {
+                    self.wish.begin();
+                }
+            }
+        }
+        sum
+    }
+}
+
+fn model_of_wishes(mistake: Mistake) {
+    let all = Arc::new(Left { queue: Queue::new(1), wish: Wish::new(), left: AtomicU32::new(0) });
+    let (other, workplace) = (Arc::clone(&all), Arc::clone(&all));
+    let worker = loom::thread::spawn(move || workplace.take_all(mistake));
+    let caller = loom::thread::spawn(move || other.leave(1));
+    all.leave(2);
+    caller.join().expect("the other caller");
+    all.queue.close();
+    assert_eq!(worker.join().expect("the worker"), 3, "something that was left is not taken");
+}
+
 fn check(mistake: Mistake) {
     let mut loom = loom::model::Builder::new();
     loom.preemption_bound = Some(2);
     loom.max_branches = 50_000;
-    loom.check(move || model(mistake));
+    if mistake != Mistake::BegunLate {
+        loom.check(move || model(mistake));
+    }
+    if matches!(mistake, Mistake::None | Mistake::BegunLate) {
+        loom.check(move || model_of_wishes(mistake));
+    }
 }
 
-const MISTAKES: [Mistake; 4] =
-    [Mistake::NotAnswered, Mistake::AnsweredEarly, Mistake::NotClosed, Mistake::AnsweredTwice];
+const MISTAKES: [Mistake; 5] =
+    [Mistake::NotAnswered, Mistake::AnsweredEarly, Mistake::NotClosed, Mistake::AnsweredTwice, Mistake::BegunLate];
 
 /// Each mistake in a process of its own: loom's locks may panic again while a model that failed unwinds, which ends the process.
 fn main() {

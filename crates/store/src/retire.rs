@@ -1,0 +1,121 @@
+//! Partitions that own nothing any more, taken away.
+//!
+//! Done while a store is opened, before anybody uses it: partitions have numbers, which are indices everywhere, and those that stay get new ones.
+//! So the store's journals begin anew, in directories of the next *generation*: the placement with the new numbers, and no intent.
+//!
+//! Invariants:
+//!
+//! 1. A partition is taken away only if the placement gives it no unit and no key, nothing is left over of any move, and its engine holds no
+//!    user's key: the last is looked up, so that a mistake elsewhere costs an error and not the data.
+//! 2. Before the old journals go, all partitions are durable past every intent (the flush), and every mark with them: the next intents get
+//!    higher numbers, because they go on from the marks.
+//! 3. What is removed is named by the manifest, as belonging to nobody, and was named by nothing else before.
+//!
+//! Crash argument: the new manifest is the commit point. Before it is in its place the store is as it was: partitions that leave and own nothing; the
+//! journal that was begun aside is removed by the next attempt. After it, the new journal is whole, because it was synced before; the
+//! directories of what left are in `removing`. Each opening first makes sure that the manifest is durable, then removes them, as often as that is cut
+//! short, and then forgets their names.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use biombo_base::io::Io;
+use biombo_engine::{Error, Result};
+use biombo_journal::JournalOptions;
+
+use crate::manifest::{self, MANIFEST, Manifest};
+use crate::open::{INTENT_DIR, PLACEMENT_DIR};
+use crate::placement::PlacementJournal;
+use crate::{PartitionId, Store, keyspace};
+
+/// Whether partitions leave `store` and own nothing any more, and nothing is left over of any move: an opening does not wait until all keys of
+/// a partition are cleaned, which goes on while the store serves.
+pub(crate) fn is_due(store: &Store) -> bool {
+    let leaving = store.leaving();
+    if leaving.is_empty() || store.inner.topology.get().1.has_strangers() {
+        return false;
+    }
+    let owners = store.placement().owners_of_range(b"", None);
+    leaving.iter().all(|partition| !owners.contains(partition))
+}
+
+/// Make all ready for the manifest without the partitions that leave, where that [is due](is_due), and return it. Nobody else may use the store,
+/// from here on until it is opened again.
+pub(crate) fn prepare(store: &Store, journal: JournalOptions) -> Result<Manifest> {
+    let inner = &*store.inner;
+    store.flush()?;
+    let old = &inner.manifest;
+    for index in old.leaving.iter().copied().map(usize::from) {
+        let mut cursor = Arc::clone(&inner.instances[index].engine).cursor()?;
+        cursor.seek(keyspace::USER_FROM)?;
+        if let Some(stored) = cursor.key() {
+            let what = format!("key `{}` is in a partition that owns nothing", stored.escape_ascii());
+            return Err(Error::corruption(old.engine_dir(&inner.dir, index), 0, what));
+        }
+    }
+    let new = without_leaving(old);
+    let mut numbers = vec![None; old.engine_dirs.len()];
+    old.staying().enumerate().for_each(|(number, index)| numbers[index] = Some(PartitionId(number as u16)));
+    let placement = store.placement().renumbered(&numbers)?;
+    let path = inner.dir.join(new.journal_dir(PLACEMENT_DIR));
+    // No manifest named it: an attempt that was cut short left it.
+    inner.io.remove_dir_all(&path).map_err(|e| removing(&path, e))?;
+    drop(PlacementJournal::open(Arc::clone(&inner.io), &path, journal, new.partitions, Some(placement))?);
+    inner.io.sync_dir(&inner.dir).map_err(|e| Error::io(format_args!("sync {}", inner.dir.display()), e))?;
+    Ok(new)
+}
+
+/// The commit point: from now on the store has the partitions that stayed. After an error the manifest that is there says whether it has.
+pub(crate) fn commit(store: &Store, manifest: &Manifest) -> Result<()> {
+    manifest::replace_file(&*store.inner.io, &store.inner.dir, MANIFEST, manifest.encode()?.as_bytes())
+}
+
+/// The manifest of the partitions that stay, in journals of their own.
+fn without_leaving(old: &Manifest) -> Manifest {
+    let dirs = |stay: bool| {
+        let these = (0..old.engine_dirs.len()).filter(move |index| old.is_leaving(*index) != stay);
+        these.map(|index| old.engine_dirs[index].clone())
+    };
+    let journals = [PLACEMENT_DIR, INTENT_DIR].map(|name| old.journal_dir(name));
+    Manifest {
+        partitions: old.partitions_to_stay(),
+        engine_dirs: dirs(true).collect(),
+        engines: Vec::new(),
+        leaving: Vec::new(),
+        generation: old.generation + 1,
+        removing: old.removing.iter().cloned().chain(dirs(false)).chain(journals).collect(),
+        ..old.clone()
+    }
+}
+
+/// Remove what belongs to nobody any more; what cannot be removed now is told to `warn`, and tried again by the next opening. The manifest is
+/// durable: the one before it names what is removed here. Returns it without the names of what was.
+pub(crate) fn sweep(io: &dyn Io, dir: &Path, manifest: Manifest, warn: &mut dyn FnMut(String)) -> Result<Manifest> {
+    if manifest.removing.is_empty() {
+        return Ok(manifest);
+    }
+    let synced = |path: &Path| io.sync_dir(path).map_err(|e| Error::io(format_args!("sync {}", path.display()), e));
+    let mut left: Vec<PathBuf> = Vec::new();
+    for name in &manifest.removing {
+        let path = dir.join(name);
+        let removed = io.remove_dir_all(&path).map_err(|e| removing(&path, e));
+        let removed = removed.and_then(|()| path.parent().map_or(Ok(()), synced));
+        if let Err(error) = removed {
+            warn(format!("what partitions left behind that were taken away is still there: {error}"));
+            left.push(name.clone());
+        }
+    }
+    let swept = Manifest { removing: left, ..manifest.clone() };
+    if swept != manifest
+        && let Err(error) = manifest::replace_file(io, dir, MANIFEST, swept.encode()?.as_bytes())
+    {
+        // Whether the file names them or not, who takes it to do so is right: they are removed again, and nothing new gets their names.
+        warn(format!("the manifest may still name what partitions left behind: {error}"));
+        return Ok(manifest);
+    }
+    Ok(swept)
+}
+
+fn removing(path: &Path, error: std::io::Error) -> Error {
+    Error::io(format_args!("remove {}", path.display()), error)
+}
