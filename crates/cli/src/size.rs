@@ -21,8 +21,13 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
 /// The longest time that can be asked for: a week.
 const SECONDS_MAX: f64 = 7.0 * 86_400.0;
 
+const MORE_THAN_NONE: &str = "give more than 0 and at most a week";
+
 /// Read a time: `90`, `90s`, `2m`, `1.5h`.
 pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
+    if text.starts_with('-') {
+        return Err(MORE_THAN_NONE.to_owned());
+    }
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor = match unit.trim() {
@@ -32,11 +37,7 @@ pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
         other => return Err(format!("`{other}` is no unit of time: give s, m or h, such as 90s or 2m")),
     };
     let seconds = number.parse::<f64>().map_err(|_| "give a time, such as 90s or 2m".to_owned())? * factor;
-    if seconds > 0.0 && seconds <= SECONDS_MAX {
-        Ok(seconds)
-    } else {
-        Err("give more than 0 and at most a week".to_owned())
-    }
+    if seconds > 0.0 && seconds <= SECONDS_MAX { Ok(seconds) } else { Err(MORE_THAN_NONE.to_owned()) }
 }
 
 /// Bytes for people: `512 B`, `1.5 KiB`, `2.0 GiB`.

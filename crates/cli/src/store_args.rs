@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use biombo::{Config, Durability, ErrorKind, IoMode, Options, Partitioning, PlacementKind, Store};
+use biombo::{Config, Durability, ErrorKind, Executor, IoMode, Options, Partitioning, PlacementKind, Store};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
@@ -71,6 +71,9 @@ pub(crate) struct StoreArgs {
     /// The usual size of a value; only a configuration says it.
     #[arg(skip)]
     value_bytes: Option<u32>,
+    /// Who runs writes; only a configuration says it.
+    #[arg(skip)]
+    executor: Option<Executor>,
 }
 
 /// What a configuration says beyond the store.
@@ -89,6 +92,7 @@ impl StoreArgs {
             partitions,
             partitioning,
             placement,
+            executor,
             dir,
             cache_bytes,
             durability,
@@ -107,6 +111,7 @@ impl StoreArgs {
         self.placement = self.placement.or(placement);
         self.cache_bytes = self.cache_bytes.or(cache_bytes);
         self.value_bytes = value_bytes;
+        self.executor = executor;
         self.space_amplification = self.space_amplification.or(space_amplification);
         self.io = self.io.or(io);
         if self.dirs.is_empty() {
@@ -175,6 +180,9 @@ impl StoreArgs {
         }
         if let Some(bytes) = self.value_bytes {
             options = options.value_bytes(bytes);
+        }
+        if let Some(executor) = self.executor {
+            options = options.executor(executor);
         }
         if let Some(bound) = self.space_amplification {
             options = options.space_amplification(bound);

@@ -1,12 +1,14 @@
-//! `biombo advise`: a race of real trials, and a store made as it advises.
+//! `biombo advise`: a race of real trials, a store made as it advises, and what an exhaustive run says of it.
 
 mod common;
 
 use std::fs;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{biombo_with, command, has_engine, run, words};
+use serde_json::Value;
 use tempfile::tempdir;
 
 #[test]
@@ -23,13 +25,15 @@ fn a_small_race_ends_with_a_ranking_and_a_store_that_is_made_as_advised() {
     assert_eq!(done.status, 0, "{}", done.stderr);
     let advice = done.json();
     let ranking = advice["ranking"].as_array().expect("a ranking");
-    assert_eq!(ranking.len(), 6, "{advice}");
+    assert_eq!(ranking.len(), 3 * 3, "whole, and in two partitions under both executors: {advice}");
     assert_eq!(ranking[0]["standing"]["is"], "first");
     for ranked in ranking {
         let figure = |name: &str| ranked[name].as_f64().unwrap_or_else(|| panic!("no {name} in {ranked}"));
         assert!(figure("ops_per_s") > 0.0 && figure("p99_ns") > 0.0 && figure("memory_bytes") > 1e6, "{ranked}");
         assert!(figure("by_first") > 0.0 && figure("trials") >= 1.0, "{ranked}");
     }
+    let pinned = ranking.iter().filter(|ranked| ranked["workers"].is_u64()).count();
+    assert_eq!(pinned, 3, "{advice}");
     // Files have a write amplification, and take room.
     let log = ranking.iter().find(|ranked| ranked["name"] == "log").expect("log is ranked");
     assert!(log["waf"].as_f64() > Some(0.5) && log["disk_bytes"].as_f64() > Some(3e5), "{log}");
@@ -78,21 +82,132 @@ fn the_beginning_of_a_trace_is_tried_and_the_table_says_what_came_of_it() {
     assert_eq!(fs::read_dir(dir.path().join("runs")).map_or(0, Iterator::count), 0, "something is left behind");
 }
 
+/// The lines of the file of trials.
+fn lines(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).expect("the trials");
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+}
+
 #[test]
-fn an_interruption_leaves_no_store_and_no_configuration() {
+fn an_exhaustive_run_judges_the_advice_and_every_trial_has_its_line() {
     let dir = tempdir().expect("a directory");
-    let line = "advise --workload c --engine memory --partitions 1,2 --budget 1h --records 1000 --dir DIR/runs --config DIR/c.toml";
+    if !has_engine("log") {
+        return;
+    }
+    let done = run(
+        "advise --workload a --records 2000 --value-bytes 100 --durability os --engine memory,log --partitions 1 --budget 2s \
+         --exhaustive=0.3s --cache-bytes 64MiB --dir DIR/runs --trials DIR/t.jsonl --config DIR/c.toml --json",
+        dir.path(),
+    );
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let advice = done.json();
+    let run = &advice["exhaustive"];
+    let names: Vec<_> = run["ranking"].as_array().expect("a ranking").iter().map(|one| &one["name"]).collect();
+    assert!(names.len() == 2 && *names[0] == run["best"], "{run}");
+    assert_eq!(run["advised"], advice["ranking"][0]["name"]);
+    let figure = |name: &str| run[name].as_f64().unwrap_or_else(|| panic!("no {name} in {run}"));
+    assert_eq!((figure("run_seconds"), run["ranking"][0]["by_best"].as_f64()), (0.3, Some(1.0)));
+    assert!(figure("seconds") > 0.6 && figure("advised_by_best") > 0.0, "{run}");
+    let share = advice["seconds"].as_f64().expect("seconds") / figure("seconds");
+    assert!((figure("advice_share") / share - 1.0).abs() < 1e-9, "{run}");
+    let is_best = run["advised"] == run["best"];
+    assert_eq!(is_best, run["repetitions"] == 0, "{run}");
+    let config = fs::read_to_string(dir.path().join("c.toml")).expect("the configuration");
+    assert!(config.contains("# The advice took "), "{config}");
+
+    // What a bench reads, and what is said beside.
+    let all = lines(&dir.path().join("t.jsonl"));
+    let of = |part: &str| all.iter().filter(|line| line["part"] == part).collect::<Vec<_>>();
+    let (race, exhaustive) = (of("race"), of("exhaustive"));
+    let trials: u64 =
+        advice["ranking"].as_array().expect("a ranking").iter().filter_map(|r| r["trials"].as_u64()).sum();
+    assert_eq!(race.len() as u64, trials, "{advice}");
+    assert_eq!(exhaustive.len() as u64, 2 + 2 * run["repetitions"].as_u64().expect("a number"), "{run}");
+    assert!(all.iter().all(|line| line["trial_seconds"].as_f64() > line["seconds"].as_f64()), "{all:?}");
+    assert!(
+        exhaustive
+            .iter()
+            .all(|line| line["records"] == 2_000 && line["repetition"].as_u64() > advice["rounds"].as_u64())
+    );
+    let text = fs::read_to_string(dir.path().join("t.jsonl")).expect("the trials");
+    assert_eq!(biombo_lab::record::parse_lines(&text).expect("records").len(), all.len());
+    assert_eq!(fs::read_dir(dir.path().join("runs")).map_or(0, Iterator::count), 0, "a store is left behind");
+}
+
+#[test]
+fn an_executor_that_is_advised_is_in_the_configuration_and_the_table_tells_of_the_exhaustive_run() {
+    let dir = tempdir().expect("a directory");
+    let done = run(
+        "advise --reads 0.5 --records 500 --value-bytes 10 --durability os --engine memory --partitions 2 --placement hash \
+         --executor pinned --budget 1s --exhaustive=0.2s --dir DIR/runs --config DIR/c.toml",
+        dir.path(),
+    );
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let text = done.text();
+    for part in [
+        "memory in 2 partitions by hash on ",
+        "Exhaustively, 200 ms for each over all records",
+        "is the best of them",
+        "The advice took ",
+        "c.toml (biombo load DIR --config",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing in\n{text}");
+    }
+    let config = fs::read_to_string(dir.path().join("c.toml")).expect("the configuration");
+    assert!(config.contains("executor = \"pinned-"), "{config}");
+    let loaded = biombo_with(words("load DIR/s - --config DIR/c.toml --json", dir.path()), b"a\t1\nb\t2\n").ok().json();
+    assert_eq!((&loaded["partitions"], &loaded["lines"]), (&2.into(), &2.into()));
+}
+
+#[test]
+fn an_advice_whose_trials_cannot_be_written_ends_with_that_and_leaves_no_configuration() {
+    let dir = tempdir().expect("a directory");
+    let line = "advise --workload a --engine memory --partitions 1,2 --records 500 --budget 1s --dir DIR/runs --config DIR/c.toml";
+    // It cannot be made; and it is full from its first line on, before every candidate had its trial.
+    for (file, says) in [("DIR/no/t.jsonl", "no/t.jsonl"), ("/dev/full", "cannot write /dev/full")] {
+        let done = run(&format!("{line} --trials {file}"), dir.path());
+        assert!(done.status == 1 && done.stderr.contains(says), "{}: {}", done.status, done.stderr);
+        assert!(!dir.path().join("c.toml").exists(), "an empty configuration is left behind");
+    }
+}
+
+#[test]
+fn an_interrupted_exhaustive_run_leaves_the_advice_as_it_is() {
+    let dir = tempdir().expect("a directory");
+    let line = "advise --workload c --engine memory --partitions 1 --records 500 --budget 1s --exhaustive=100s --dir DIR/runs \
+                --trials DIR/t.jsonl --config DIR/c.toml";
+    let output =
+        interrupted(line, dir.path(), || fs::read(dir.path().join("t.jsonl")).is_ok_and(|text| !text.is_empty()));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1)
+            && said.contains("unjudged: interrupted after 0 of 1 trials of the exhaustive run"),
+        "{said}"
+    );
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Take memory: "));
+    assert!(fs::read_to_string(dir.path().join("c.toml")).is_ok_and(|text| text.contains("engine = \"memory\"")));
+}
+
+/// What a command says that is interrupted as soon as `begun` says so.
+fn interrupted(line: &str, dir: &Path, begun: impl Fn() -> bool) -> Output {
     let mut child = command();
-    let child = child.args(words(line, dir.path())).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = child.args(words(line, dir)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = child.spawn().expect("the command runs");
-    let begun = Instant::now();
-    while fs::read_dir(dir.path().join("runs")).map_or(0, Iterator::count) == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "no trial begins");
+    let started = Instant::now();
+    while !begun() {
+        assert!(started.elapsed() < Duration::from_secs(30), "it does not begin");
         std::thread::sleep(Duration::from_millis(10));
     }
     let status = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(status.expect("kill runs").success());
-    let output = child.wait_with_output().expect("the command ends");
+    child.wait_with_output().expect("the command ends")
+}
+
+#[test]
+fn an_interruption_leaves_no_store_and_no_configuration() {
+    let dir = tempdir().expect("a directory");
+    let line = "advise --workload c --engine memory --partitions 1,2 --budget 1h --records 1000 --dir DIR/runs --config DIR/c.toml";
+    let output = interrupted(line, dir.path(), || fs::read_dir(dir.path().join("runs")).map_or(0, Iterator::count) > 0);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.code() == Some(1) && said.contains("interrupted before every candidate had a trial"),

@@ -40,10 +40,15 @@ impl Bars {
 
 impl Observer for Bars {
     fn plan(&mut self, runs: &[RunSpec]) {
+        // Another plan may follow one that came to its end.
+        if self.runs.is_finished() {
+            self.runs.reset();
+        }
         self.runs.set_length(runs.len() as u64);
     }
 
-    fn begin(&mut self, _index: usize, spec: &RunSpec) {
+    fn begin(&mut self, index: usize, spec: &RunSpec) {
+        self.runs.set_position(index as u64);
         self.label = spec.label();
         self.phase.set_message(self.label.clone());
         self.runs.tick();

@@ -55,6 +55,25 @@ impl Placement {
     }
 }
 
+impl From<Partitioning> for biombo_store::Partitioning {
+    fn from(partitioning: Partitioning) -> Self {
+        match partitioning {
+            Partitioning::None => Self::None,
+            Partitioning::Soft => Self::Soft,
+            Partitioning::Hard => Self::Hard,
+        }
+    }
+}
+
+impl From<Placement> for biombo_store::PlacementKind {
+    fn from(placement: Placement) -> Self {
+        match placement {
+            Placement::Hash => Self::Hash,
+            Placement::Range => Self::Range,
+        }
+    }
+}
+
 impl fmt::Display for Partitioning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -25,6 +25,11 @@ pub fn size(bytes: u32) -> String {
     }
 }
 
+/// So many of something: `1 round`, `3 rounds`.
+pub fn plural(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 fn scaled(figure: f64, scales: &[(f64, &str)], plain: &str) -> String {
     // A figure that rounds up to the next scale belongs there.
     match scales.iter().find(|(scale, _)| figure.abs() >= 0.9995 * scale) {
@@ -56,6 +61,7 @@ mod tests {
         assert_eq!(duration_ns(12_000_000.0), "12.0 ms");
         assert_eq!(bytes(1_121_000_000.0), "1.12 GB");
         assert_eq!(bytes(0.0), "0 B");
+        assert_eq!([0, 1, 2].map(|rounds| plural(rounds, "round")), ["0 rounds", "1 round", "2 rounds"]);
         assert_eq!([0, 1_000, 4_096, 1_536, 3 << 20].map(size), ["0 B", "1000 B", "4 KiB", "1536 B", "3 MiB"]);
     }
 }

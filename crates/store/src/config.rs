@@ -10,7 +10,7 @@ use biombo_engine::{Durability, Error, Result};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
+use crate::{Executor, Options, PARTITIONS_MAX, Partitioning, PlacementKind};
 
 /// What a configuration file says: TOML, a line for each option, under the names of the command line. What it leaves out stays as it
 /// is without it. `biombo advise` writes such a file, `biombo load --config` reads it, and [`Options::config`] takes it.
@@ -44,6 +44,9 @@ pub struct Config {
     /// `hash` or `range`: [`Options::placement`].
     #[serde(deserialize_with = "word", serialize_with = "name", skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementKind>,
+    /// `direct`, or `pinned-2` for two workers: [`Options::executor`].
+    #[serde(deserialize_with = "word", serialize_with = "name", skip_serializing_if = "Option::is_none")]
+    pub executor: Option<Executor>,
     /// Directories over which the partitions are spread: [`Options::dirs`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<Vec<PathBuf>>,
@@ -110,6 +113,7 @@ impl Options {
         self.partitions = partitions.or(self.partitions);
         self.partitioning = partitioning.or(self.partitioning);
         self.placement = placement.or(self.placement);
+        self.executor = config.executor.unwrap_or(self.executor);
         self.dirs = dir.unwrap_or(self.dirs);
         self.cache_bytes = cache_bytes.or(self.cache_bytes);
         self.durability = config.durability.or(self.durability);
@@ -196,6 +200,7 @@ mod tests {
             partitions: Some(8),
             partitioning: Some(Partitioning::Hard),
             placement: Some(PlacementKind::Range),
+            executor: Some(Executor::Pinned { workers: 2 }),
             dir: Some(vec!["one".into(), "two".into()]),
             cache_bytes: Some(1 << 30),
             durability: Some(Durability::Os),
@@ -210,7 +215,7 @@ mod tests {
     fn what_is_written_is_read_back_and_nothing_said_is_nothing_written() {
         let text = whole().to_toml().unwrap();
         assert_eq!(Config::parse(&text).unwrap(), whole(), "{text}");
-        assert_eq!(text.lines().count(), 11, "{text}");
+        assert!(text.lines().count() == 12 && text.contains("executor = \"pinned-2\""), "{text}");
         assert_eq!(
             (Config::default().to_toml().unwrap(), Config::parse("").unwrap()),
             (String::new(), Config::default())
@@ -228,8 +233,10 @@ mod tests {
         assert_eq!((options.partitioning, options.placement), (Some(Partitioning::Hard), Some(PlacementKind::Range)));
         assert_eq!((options.durability, options.value_bytes), (Some(Durability::Os), Some(1_000)));
         assert_eq!((options.space_amplification, options.io_mode), (Some(1.5), Some(IoMode::Direct)));
+        assert_eq!(options.executor, Executor::Pinned { workers: 2 });
         assert_eq!(options.dirs, [PathBuf::from("one"), PathBuf::from("two")]);
-        let as_before = set.config(&Config::default());
+        let as_before = set.executor(Executor::Pinned { workers: 3 }).config(&Config::default());
+        assert_eq!(as_before.executor, Executor::Pinned { workers: 3 });
         assert_eq!((as_before.engine.as_deref(), as_before.partitions), (Some("lmdb"), Some(2)));
         assert_eq!((as_before.cache_bytes, as_before.durability), (Some(1), Some(Durability::Sync)));
     }
@@ -244,6 +251,9 @@ mod tests {
             ("partitions = 'many'", "partitions: "),
             ("partitioning = \"firm\"", "partitioning `firm` is none of"),
             ("placement = \"sorted\"", "placement `sorted` is none of"),
+            ("executor = \"pinned\"", "executor `pinned` is none of `direct` and `pinned-N`"),
+            ("executor = \"pinned-0\"", "the executor pinned has 1 to 1024 workers, not 0"),
+            ("executor = \"pinned--1\"", "executor `pinned--1` is none of"),
             ("durability = \"yes\"", "durability `yes` is none of"),
             ("io = \"tape\"", "io: `tape` is no way of reading"),
             ("value-bytes = 0", "value-bytes: 0 is not"),

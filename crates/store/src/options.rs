@@ -128,6 +128,24 @@ impl fmt::Display for Executor {
     }
 }
 
+impl FromStr for Executor {
+    type Err = Error;
+
+    /// What [`Display`](fmt::Display) writes.
+    fn from_str(name: &str) -> Result<Self> {
+        let executor = match name.strip_prefix("pinned-").map(str::parse) {
+            Some(Ok(workers)) => Self::Pinned { workers },
+            None if name == "direct" => Self::Direct,
+            _ => {
+                return Err(Error::invalid(format!(
+                    "executor `{name}` is none of `direct` and `pinned-N` with N workers, such as `pinned-2`"
+                )));
+            }
+        };
+        executor.check().map(|()| executor)
+    }
+}
+
 /// Options of a store. What is unset is as the store was created with, or the default for a new one. What is set and
 /// contradicts an existing store is an error, so that nobody measures or relies on another store than was meant.
 ///

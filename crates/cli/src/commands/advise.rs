@@ -1,18 +1,21 @@
 //! `biombo advise`: which store for a workload on this machine.
 
+mod trials;
+
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use biombo::Durability;
-use biombo_lab::advise::{Question, candidates};
+use biombo_lab::advise::{Advice, Question, candidates, exhaustive};
 use biombo_lab::process::WorkerCommand;
 use biombo_lab::spec::Placement;
+use biombo_lab::units::plural;
 use biombo_lab::workload::trace::{Counts, survey};
 use biombo_lab::workload::{Distribution, Mix, Task, Workload};
 use clap::Args;
 
-use super::bench::watch::Watch;
+use self::trials::Trials;
 use super::bench::ycsb::{DISTRIBUTIONS, WORKLOADS};
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
@@ -25,18 +28,24 @@ use crate::store_args::{DURABILITIES, PLACEMENTS, one_of};
 #[command(after_help = "\
 Say what the store is for by --workload, --trace or shares such as --reads 0.95; the rest has defaults.
 
-Every engine of the build that keeps data is tried, whole and in several partitions, by hash and by range, in rounds of short trials, \
-one after the other. From the second round on what is beaten beyond doubt drops out, and the others get its time; the best is dropped \
-with a risk of at most 5 %. PostgreSQL and the laboratory's own engines take part where --engine names them.
+Every engine of the build that keeps data is tried, whole and in several partitions, by hash and by range, their writes run by whoever \
+calls and by threads bound to processors, in rounds of trials, one after the other. From the second round on what is beaten beyond doubt \
+drops out, and the others get its time: trials begin short and grow as fewer are left. The best is dropped with a risk of at most 5 %, if \
+no ratio of two stores changes by more than 5 % with each doubling of the data. PostgreSQL and the laboratory's own engines take part \
+where --engine names them.
 
 A trial has no more records than the budget has time to load: a longer --budget tries more of the data, and tells closer ones apart. \
 Fewer engines do so too. Let nothing else work on the machine meanwhile.
+
+--exhaustive shows what the advice is worth: afterwards every candidate is measured over all records, and the advised store is compared \
+with the best. That takes many times as long.
 
 Examples:
   biombo advise --workload a
   biombo advise --reads 0.95 --records 2000000 --value-bytes 200 --durability os --budget 5m
   biombo advise --trace day.txt --config store.toml && biombo load new data.tsv --config store.toml
-  biombo advise --workload e --engine log,lmdb,rocksdb --partitions 1,4,16 --json")]
+  biombo advise --workload e --engine log,lmdb,rocksdb --partitions 1,4,16 --json
+  biombo advise --workload b --budget 1m --exhaustive=10s --trials trials.jsonl")]
 pub(crate) struct AdviseArgs {
     /// A YCSB core workload: a, b, c, d, e, f
     #[arg(long, value_name = "W", ignore_case = true, value_parser = one_of::<Workload>(WORKLOADS), hide_possible_values = true,
@@ -87,12 +96,24 @@ pub(crate) struct AdviseArgs {
     #[arg(long, value_name = "KIND,..", value_delimiter = ',', default_value = "hash,range",
         value_parser = one_of::<Placement>(PLACEMENTS), hide_possible_values = true)]
     placement: Vec<Placement>,
+    /// Try these executors where there are several partitions and somebody writes: direct (whoever calls), pinned (a thread bound to each
+    /// processor)
+    #[arg(long, value_name = "WHO,..", value_delimiter = ',', default_value = "direct,pinned", value_parser = ["direct", "pinned"],
+        hide_possible_values = true)]
+    executor: Vec<String>,
     /// How long it may take, such as 90s, 2m, 1h; a first round of all is done in any case
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_seconds)]
     budget: f64,
     /// Write the advised store to this new file, which `biombo load --config` takes
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Then measure every candidate over all records for so long [default: 10s], and say how far the advised one is from the best
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10s",
+        value_parser = parse_seconds)]
+    exhaustive: Option<f64>,
+    /// Write each trial to this file, a JSON line as of a bench; `part` says race or exhaustive, `failed` why one failed
+    #[arg(long, value_name = "FILE")]
+    trials: Option<PathBuf>,
     /// Where the stores are made, and removed again [default: the system's place for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -105,22 +126,52 @@ pub(crate) struct AdviseArgs {
 
 /// Run it.
 pub(crate) fn advise(args: AdviseArgs) -> Done {
-    let json = args.json.json;
-    let file = args.config.clone();
+    let (json, run_seconds) = (args.json.json, args.exhaustive);
+    let (file, lines) = (args.config.clone(), args.trials.clone());
+    if file.is_some() && file == lines {
+        return Err(Failure::usage("--config and --trials name the same file: name another for one of them"));
+    }
+    if lines.as_ref().is_some_and(|lines| args.trace.contains(lines)) {
+        return Err(Failure::usage("--trials names a file of --trace, which it would write over: name another"));
+    }
     let question = question(args)?;
     let registry = biombo::registry();
-    // What is wrong with the question is said before the file is made.
+    // What is wrong with the question is said before a file is made.
     candidates(&question, &registry).map_err(|e| Failure::usage(e.to_string()))?;
     let file = file.map(NewFile::create).transpose()?;
-    let mut watch = Watch::new(None)?;
-    let advice = biombo_lab::advise::advise(&question, &registry, &WorkerCommand::this_program()?, &mut watch)?;
-    watch.finish()?;
+    let mut trials = Trials::new(lines.as_deref())?;
+    let worker = WorkerCommand::this_program()?;
+    let mut advice = match biombo_lab::advise::advise(&question, &registry, &worker, &mut trials) {
+        Ok(advice) => advice,
+        // What stopped it says more than that it was stopped.
+        Err(error) => return Err(trials.finish().err().unwrap_or_else(|| error.into())),
+    };
+    let mut unjudged = None;
+    if let Some(run_seconds) = run_seconds.filter(|_| !advice.interrupted) {
+        trials.part = "exhaustive";
+        match exhaustive(&question, run_seconds, &advice, &registry, &worker, &mut trials) {
+            Ok(run) => advice.exhaustive = Some(run),
+            Err(error) => unjudged = Some(error),
+        }
+    }
+    let written = trials.finish();
+    show(&advice, json, file)?;
+    written?;
+    if advice.interrupted {
+        let rounds = plural(u64::from(advice.rounds), "round");
+        return Err(Failure::failed(format!("interrupted: this is what was known after {rounds}")));
+    }
+    unjudged.map_or(Ok(()), |error| Err(Failure::failed(format!("the advice stands unjudged: {error}"))))
+}
+
+/// Write and print what came out.
+fn show(advice: &Advice, json: bool, file: Option<NewFile>) -> Done {
     let text = advice.to_toml()?;
     let mut out = Out::new();
     if json {
-        out.json(&advice)?;
+        out.json(advice)?;
     } else {
-        biombo_lab::advise::print(&advice, &mut out).map_err(|e| Failure::output(&e))?;
+        biombo_lab::advise::print(advice, &mut out).map_err(|e| Failure::output(&e))?;
     }
     match file {
         Some(file) => {
@@ -137,15 +188,7 @@ pub(crate) fn advise(args: AdviseArgs) -> Done {
         }
         None => {}
     }
-    out.finish()?;
-    if advice.interrupted {
-        let plural = if advice.rounds == 1 { "" } else { "s" };
-        return Err(Failure::failed(format!(
-            "interrupted: this is what was known after {} round{plural}",
-            advice.rounds
-        )));
-    }
-    Ok(())
+    out.finish()
 }
 
 /// What is asked about.
@@ -177,6 +220,8 @@ fn question(args: AdviseArgs) -> Done<Question> {
         0 => usual.threads,
         files => u32::try_from(files).unwrap_or(u32::MAX),
     };
+    let executors =
+        usual.executors.into_iter().filter(|executor| args.executor.iter().any(|name| name == executor.name()));
     Ok(Question {
         task,
         traces: args.trace,
@@ -189,6 +234,7 @@ fn question(args: AdviseArgs) -> Done<Question> {
         engines: args.engines,
         partitions: args.partitions,
         placements: args.placement,
+        executors: executors.collect(),
         budget_seconds: args.budget,
         seed: args.seed,
         dir: args.dir,

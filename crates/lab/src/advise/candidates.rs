@@ -1,15 +1,18 @@
-//! What is tried: engines, numbers of partitions and placements that the build and the machine allow.
+//! What is tried: engines, numbers of partitions, placements and executors that the build and the machine allow.
 
 use std::fmt;
 
 use biombo_base::{Error, Result};
 use biombo_engine::Registry;
+use biombo_store::Executor;
 use serde::Serialize;
 
 use super::{Question, Size};
 use crate::bench::Plan;
 use crate::bench::plan::impossible;
 use crate::spec::{Partitioning, Placement, RunSpec};
+use crate::units::plural;
+use crate::workload::OpKind;
 
 /// Engines that are there to be compared with; they take part where they are named.
 const FOR_COMPARISON: [&str; 5] =
@@ -28,19 +31,32 @@ pub struct Candidate {
     pub partitions: u32,
     /// How keys find their partition.
     pub placement: Placement,
+    /// The workers of the executor `pinned`; `None`: `direct`.
+    pub workers: Option<u32>,
 }
 
 impl fmt::Display for Candidate {
-    /// `log`, `log in 8 partitions by hash`.
+    /// `log`, `log in 8 partitions by hash`, `log in 8 partitions by hash on 2 workers`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.partitioning {
-            Partitioning::None => f.write_str(&self.engine),
-            _ => write!(f, "{} in {} partitions by {}", self.engine, self.partitions, self.placement),
+        f.write_str(&self.engine)?;
+        if self.partitioning != Partitioning::None {
+            write!(f, " in {} partitions by {}", self.partitions, self.placement)?;
         }
+        self.workers.map_or(Ok(()), |workers| write!(f, " on {}", plural(u64::from(workers), "worker")))
     }
 }
 
 impl Candidate {
+    /// Who runs the writes of its partitions.
+    pub fn executor(&self) -> Executor {
+        self.workers.map_or(Executor::Direct, |workers| Executor::Pinned { workers })
+    }
+
+    /// The same with so many workers.
+    pub(super) fn with(&self, workers: Option<u32>) -> Self {
+        Self { workers, ..self.clone() }
+    }
+
     /// Its trial of round `round`, from 1: what all candidates of a round have, they have alike.
     pub(super) fn trial(&self, question: &Question, size: Size, round: u32) -> Option<RunSpec> {
         let spec = self.plan(question, size, round).runs().pop()?;
@@ -57,6 +73,7 @@ impl Candidate {
             partitionings: vec![self.partitioning],
             partitions: vec![self.partitions],
             placement: self.placement,
+            executors: vec![self.executor()],
             durability: question.durability,
             key_bytes: vec![question.key_bytes],
             value_bytes: vec![question.value_bytes],
@@ -78,11 +95,14 @@ pub struct LeftOut {
     pub why: String,
 }
 
+/// A worker for each processor.
+pub(super) fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
+}
+
 /// The numbers of partitions that are tried where nobody names them: one, and some for each processor.
 fn usual_partitions() -> Vec<u32> {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
-    let many = cores.saturating_mul(PARTITIONS_PER_CORE);
-    vec![1, many.min(biombo_store::PARTITIONS_MAX)]
+    vec![1, cores().saturating_mul(PARTITIONS_PER_CORE).min(biombo_store::PARTITIONS_MAX)]
 }
 
 /// All of them, and what is left out.
@@ -140,23 +160,33 @@ fn refusal(registry: &Registry, spec: &RunSpec) -> Option<Error> {
     Some(why.map(Error::unsupported).unwrap_or(error))
 }
 
-/// The layouts of one engine. Ranges of keys mean nothing to an engine without order.
+/// The layouts of one engine. Ranges of keys mean nothing to an engine without order, executors nothing where nobody writes.
 fn layouts(question: &Question, engine: &str, ordered: bool) -> Vec<Candidate> {
     let partitions = if question.partitions.is_empty() { usual_partitions() } else { question.partitions.clone() };
-    let of = |partitioning, partitions, placement| Candidate {
-        engine: engine.to_owned(),
-        partitioning,
-        partitions,
-        placement,
-    };
+    let writes = OpKind::ALL.into_iter().any(|kind| kind.writes() && question.task.share(kind) > 0.0);
+    let executors = if writes { &question.executors[..] } else { &[Executor::Direct] };
     let mut layouts = Vec::new();
     for partitions in partitions {
+        let whole = Candidate {
+            engine: engine.to_owned(),
+            partitioning: Partitioning::None,
+            partitions,
+            placement: Placement::Hash,
+            workers: None,
+        };
         if partitions == 1 {
-            layouts.push(of(Partitioning::None, 1, Placement::Hash));
+            layouts.push(whole);
             continue;
         }
-        let placements = question.placements.iter().filter(|placement| ordered || **placement == Placement::Hash);
-        layouts.extend(placements.map(|placement| of(Partitioning::Hard, partitions, *placement)));
+        for &placement in question.placements.iter().filter(|placement| ordered || **placement == Placement::Hash) {
+            layouts.extend(executors.iter().map(|executor| Candidate {
+                partitioning: Partitioning::Hard,
+                placement,
+                // There are no more of them than partitions; that there are none of these is refused by their own name.
+                workers: executor.workers().map(|workers| workers.min(partitions.max(1))),
+                ..whole.clone()
+            }));
+        }
     }
     layouts
 }
@@ -186,20 +216,25 @@ mod tests {
     }
 
     fn question() -> Question {
-        Question { partitions: vec![1, 8], records: 1_000, ..Question::default() }
+        let executors = vec![Executor::Direct, Executor::Pinned { workers: 2 }];
+        Question { partitions: vec![1, 8], executors, records: 1_000, ..Question::default() }
     }
 
     #[test]
     fn every_engine_that_keeps_data_is_tried_whole_and_in_parts() {
         let all = labels(&question());
         let log: Vec<_> = all.iter().filter(|label| label.starts_with("log")).collect();
-        assert_eq!(log, ["log", "log in 8 partitions by hash", "log in 8 partitions by range"]);
-        assert_eq!(all.len(), 3 + 3 + 2, "{all:?}");
+        let (by_hash, by_range) = ("log in 8 partitions by hash", "log in 8 partitions by range");
+        assert_eq!(
+            log,
+            ["log", by_hash, &format!("{by_hash} on 2 workers"), by_range, &format!("{by_range} on 2 workers")]
+        );
+        assert_eq!(all.len(), 5 + 5 + 3, "{all:?}");
         assert!(all.iter().all(|label| !["memory", "postgres", "micro"].iter().any(|name| label.starts_with(name))));
         let named = Question { engines: vec!["memory".into(), "postgres".into(), "memory".into()], ..question() };
-        assert_eq!(labels(&named).len(), 6, "what is named takes part, once");
+        assert_eq!(labels(&named).len(), 10, "what is named takes part, once");
         let usual = labels(&Question { partitions: Vec::new(), placements: vec![Placement::Hash], ..question() });
-        assert_eq!(usual.len(), 6, "{usual:?}");
+        assert_eq!(usual.len(), 9, "{usual:?}");
     }
 
     #[test]
@@ -213,6 +248,24 @@ mod tests {
     }
 
     #[test]
+    fn executors_are_tried_where_there_are_partitions_and_somebody_writes() {
+        let of = |question: Question| labels(&Question { engines: vec!["log".into()], ..question });
+        let reads = of(Question { task: Workload::C.into(), ..question() });
+        assert!(reads.len() == 3 && reads.iter().all(|label| !label.contains("worker")), "{reads:?}");
+        assert_eq!(of(Question { partitions: vec![1], ..question() }), ["log"]);
+        let alone = Question { executors: vec![Executor::Pinned { workers: 9 }], partitions: vec![1, 4], ..question() };
+        assert_eq!(
+            of(alone.clone()),
+            ["log", "log in 4 partitions by hash on 4 workers", "log in 4 partitions by range on 4 workers"]
+        );
+        let (all, _) = candidates(&Question { engines: vec!["log".into()], ..alone }, &registry()).unwrap();
+        let trial = all[1].trial(&question(), Size { records: 5, seconds: 0.2 }, 1).unwrap();
+        assert_eq!((trial.workers, trial.executor()), (Some(4), Executor::Pinned { workers: 4 }));
+        let none = Question { executors: vec![Executor::Pinned { workers: 0 }], ..question() };
+        assert!(candidates(&none, &registry()).unwrap().1[0].why.contains("--workers"), "only whole stores are left");
+    }
+
+    #[test]
     fn bad_questions_are_refused_by_name() {
         let refuse = |question: Question, says: &str| {
             let error = candidates(&question, &registry()).expect_err(says).to_string();
@@ -221,6 +274,8 @@ mod tests {
         refuse(Question { engines: vec!["nosuch".into()], ..question() }, "nosuch");
         refuse(Question { threads: 0, ..question() }, "--threads");
         refuse(Question { partitions: vec![0], ..question() }, "--partitions");
+        let pinned = vec![Executor::Pinned { workers: 2 }];
+        refuse(Question { partitions: vec![0], executors: pinned, ..question() }, "--partitions");
         refuse(Question { key_bytes: 2, ..question() }, "--key-bytes");
         refuse(Question { records: 0, ..question() }, "--records");
         let mut without = registry();

@@ -1,28 +1,38 @@
 //! Advice: which engine, divided how, for this workload on this machine, with its evidence.
 //!
-//! - [`candidates()`]: what the build and the machine allow; [`Size`]: how much of the workload a trial is, so that the budget has room;
+//! - [`candidates()`]: what the build and the machine allow;
 //! - [`advise()`]: every round each candidate that is still in the race has one trial, in a process of its own, over freshly loaded
 //!   records; [`race`] says who is beaten beyond doubt and drops out, so that the others get the time;
-//! - the race ends with one candidate, or with the budget; [`Advice`] says what came out and why, [`print()`] with the figures.
+//! - [`schedule`]: trials begin short and grow as fewer candidates are left, within the budget; [`Size`]: how much of the workload one is;
+//! - the race ends with one candidate, or with the budget; [`Advice`] says what came out and why, [`print()`] with the figures;
+//! - [`exhaustive()`]: all candidates at full length, to judge the advice by.
 //!
 //! A trial is smaller than what is asked about where the budget is small: the advice says how much smaller.
 
 mod candidates;
+mod conclude;
+mod exhaustive;
+mod heads;
 mod print;
 pub mod race;
 mod run;
+pub mod schedule;
+#[cfg(test)]
+mod simulated;
 mod size;
 mod student;
+mod trial;
 mod words;
 
 use std::path::PathBuf;
 
 use biombo_base::Result;
 use biombo_engine::Durability;
-use biombo_store::Config;
+use biombo_store::{Config, Executor};
 use serde::Serialize;
 
 pub use self::candidates::{Candidate, LeftOut, candidates};
+pub use self::exhaustive::{Exhaustive, Measured, exhaustive};
 pub use self::print::print;
 pub use self::run::advise;
 pub use self::size::Size;
@@ -60,6 +70,8 @@ pub struct Question {
     pub partitions: Vec<u32>,
     /// The placements to try where there are several partitions.
     pub placements: Vec<Placement>,
+    /// Who is to run the writes of several partitions, each tried; more workers than partitions are not.
+    pub executors: Vec<Executor>,
     /// Seconds that all of it may take. A first round of all candidates is done in any case.
     pub budget_seconds: f64,
     /// Makes the trials repeatable.
@@ -83,6 +95,7 @@ impl Default for Question {
             engines: Vec::new(),
             partitions: Vec::new(),
             placements: vec![Placement::Hash, Placement::Range],
+            executors: vec![Executor::Direct, Executor::Pinned { workers: candidates::cores() }],
             budget_seconds: 120.0,
             seed: 1,
             dir: None,
@@ -110,6 +123,16 @@ pub enum Standing {
         /// Why.
         why: String,
     },
+}
+
+impl Standing {
+    /// Why it failed, if it did.
+    pub fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Failed { why } => Some(why),
+            _ => None,
+        }
+    }
 }
 
 /// A candidate with its figures: medians of its trials.
@@ -174,7 +197,9 @@ pub struct Advice {
     pub why: Vec<String>,
     /// Records that were asked about; of a trace, operations.
     pub records: u64,
-    /// What a trial was.
+    /// What a trial of the first round was.
+    pub first_trial: Size,
+    /// What a trial of the last round was.
     pub trial: Size,
     /// Rounds that were done.
     pub rounds: u32,
@@ -192,6 +217,8 @@ pub struct Advice {
     pub host: Host,
     /// The advised store.
     pub config: Config,
+    /// What measuring all candidates at full length said of it, where that was asked for.
+    pub exhaustive: Option<Exhaustive>,
 }
 
 impl Advice {
@@ -202,7 +229,9 @@ impl Advice {
     pub fn to_toml(&self) -> Result<String> {
         // The name of a file may have lines.
         let comment = |text: &String| format!("# {}\n", words::line(text));
-        let lines: Vec<String> = [&self.question].into_iter().chain(&self.why).map(comment).collect();
+        let judged = self.exhaustive.as_ref().map(exhaustive::sentences);
+        let lines: Vec<String> =
+            [&self.question].into_iter().chain(&self.why).chain(judged.iter().flatten()).map(comment).collect();
         Ok(format!("{}{}", lines.concat(), self.config.to_toml()?))
     }
 }
@@ -213,15 +242,9 @@ fn config(candidate: &Candidate, question: &Question, cache_bytes: u64) -> Confi
     let mut config = Config::default();
     config.engine = Some(candidate.engine.clone());
     config.partitions = Some(candidate.partitions);
-    config.partitioning = Some(match candidate.partitioning {
-        Partitioning::None => biombo_store::Partitioning::None,
-        Partitioning::Soft => biombo_store::Partitioning::Soft,
-        Partitioning::Hard => biombo_store::Partitioning::Hard,
-    });
-    config.placement = is_divided.then_some(match candidate.placement {
-        Placement::Hash => biombo_store::PlacementKind::Hash,
-        Placement::Range => biombo_store::PlacementKind::Range,
-    });
+    config.partitioning = Some(candidate.partitioning.into());
+    config.placement = is_divided.then(|| candidate.placement.into());
+    config.executor = is_divided.then(|| candidate.executor());
     config.cache_bytes = Some(cache_bytes);
     config.durability = Some(question.durability);
     config.value_bytes = Some(question.value_bytes).filter(|bytes| *bytes > 0);

@@ -2,21 +2,19 @@
 
 use std::io::{self, Write};
 
-use super::{Advice, Ranked, Standing};
+use super::{Advice, Ranked, Standing, exhaustive, words};
 use crate::columns;
-use crate::units::{bytes, count, duration_ns};
+use crate::units::{bytes, count, duration_ns, plural};
 
-/// What is asked, the ranking, what was left out, and the sentences.
+/// What is asked, the ranking, what was left out, the sentences, and the exhaustive run where there was one.
 pub fn print(advice: &Advice, output: &mut impl Write) -> io::Result<()> {
     writeln!(output, "{}", advice.question)?;
     let trials: u32 = advice.ranking.iter().map(|ranked| ranked.trials).sum();
     writeln!(
         output,
-        "{trials} trials of {} records and {:.2} s in {} round{}, {:.0} s of a budget of {:.0} s; {} ({} cores), Linux {}\n",
-        count(advice.trial.records as f64),
-        advice.trial.seconds,
-        advice.rounds,
-        if advice.rounds == 1 { "" } else { "s" },
+        "{trials} trials of {} in {}, {:.0} s of a budget of {:.0} s; {} ({} cores), Linux {}\n",
+        words::sizes(advice),
+        plural(u64::from(advice.rounds), "round"),
         advice.seconds,
         advice.budget_seconds,
         advice.host.cpu,
@@ -33,7 +31,8 @@ pub fn print(advice: &Advice, output: &mut impl Write) -> io::Result<()> {
          for a byte put.\n"
     )?;
     advice.left_out.iter().try_for_each(|left| writeln!(output, "not tried: {}: {}", left.engine, left.why))?;
-    advice.why.iter().try_for_each(|sentence| writeln!(output, "{sentence}"))
+    advice.why.iter().try_for_each(|sentence| writeln!(output, "{sentence}"))?;
+    advice.exhaustive.as_ref().map_or(Ok(()), |run| exhaustive::print(run, output))
 }
 
 fn cells(ranked: &Ranked) -> [String; 9] {

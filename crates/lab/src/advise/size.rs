@@ -1,15 +1,15 @@
-//! How large a trial is, so that the budget has room for some rounds of all candidates.
+//! How large a trial is.
 
 use serde::Serialize;
 
-/// Rounds of all candidates that the budget has room for. Two tell who is far behind; those that drop out leave theirs to the others.
-const ROUNDS: f64 = 4.0;
 /// What a slow engine loads in a second.
 const LOADED_RECORDS_PER_S: f64 = 150_000.0;
 const LOADED_BYTES_PER_S: f64 = 60e6;
 /// The fewest records that are worth a trial, and the shortest and the longest run.
 const RECORDS_MIN: u64 = 1_000;
 const RUN_SECONDS: (f64, f64) = (0.2, 10.0);
+/// By how much the ratio of two stores is taken to change at most when a trial has twice the data, as a logarithm.
+const MARGIN_PER_DOUBLING: f64 = 0.05;
 
 /// One trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -21,15 +21,28 @@ pub struct Size {
 }
 
 impl Size {
-    /// Of each of `candidates`, where all together may take `budget` seconds: a third of a trial is for loading, a third for the run,
-    /// the rest for starting, flushing and closing. Never more records than the `records` that are asked about, of `record_bytes` each.
-    pub fn of(budget: f64, candidates: usize, records: u64, record_bytes: u64) -> Self {
-        let third = budget / (ROUNDS * candidates.max(1) as f64) / 3.0;
+    /// Of a trial that may take `seconds`: a third of it is for loading, a third for the run, the rest for starting, flushing and closing.
+    /// Never more records than the `asked` ones, of `record_bytes` each.
+    pub fn within(seconds: f64, asked: u64, record_bytes: u64) -> Self {
+        let third = seconds / 3.0;
         let loaded = LOADED_RECORDS_PER_S.min(LOADED_BYTES_PER_S / record_bytes.max(1) as f64) * third;
         Self {
-            records: (loaded as u64).max(RECORDS_MIN).min(records),
+            records: (loaded as u64).max(RECORDS_MIN).min(asked),
             seconds: third.clamp(RUN_SECONDS.0, RUN_SECONDS.1),
         }
+    }
+
+    /// So many times as large, but with no more than the `asked` records, and no longer than a trial needs to be.
+    pub fn grown(self, factor: f64, asked: u64) -> Self {
+        Self {
+            records: ((self.records as f64 * factor) as u64).clamp(self.records.min(asked), asked),
+            seconds: (self.seconds * factor).min(RUN_SECONDS.1.max(self.seconds)),
+        }
+    }
+
+    /// By how much the logarithm of the ratio of two stores may differ in such a trial from what it is over all the `asked` records.
+    pub fn margin(self, asked: u64) -> f64 {
+        MARGIN_PER_DOUBLING * (asked as f64 / self.records.max(1) as f64).log2().max(0.0)
     }
 }
 
@@ -38,21 +51,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_budget_has_room_for_four_rounds_of_all_and_no_trial_is_larger_than_the_question() {
-        for (budget, candidates) in [(120.0, 21), (30.0, 4), (600.0, 35), (3_600.0, 2)] {
-            let size = Size::of(budget, candidates, u64::MAX, 1_016);
-            let load = size.records as f64 * 1_016.0 / LOADED_BYTES_PER_S;
-            let all = (load + size.seconds) * ROUNDS * candidates as f64;
-            assert!(
-                all <= 0.67 * budget && (all > 0.6 * budget || size.seconds == 10.0),
-                "{budget} s: {size:?}, {all} s"
-            );
-        }
+    fn a_third_of_a_trial_is_for_loading_and_none_is_larger_than_the_question() {
+        let size = Size::within(3.0, u64::MAX, 1_016);
+        assert_eq!(size.seconds, 1.0);
+        assert!((size.records as f64 * 1_016.0 / LOADED_BYTES_PER_S - 1.0).abs() < 1e-3, "{size:?}");
         // Small records are bounded by their number.
-        assert_eq!(Size::of(120.0, 10, u64::MAX, 16), Size { records: 150_000, seconds: 1.0 });
-        assert_eq!(Size::of(3_600.0, 2, 5_000, 1_016), Size { records: 5_000, seconds: 10.0 });
-        // However small the budget, a trial is one.
-        assert_eq!(Size::of(0.001, 50, 2_000_000, 1 << 20), Size { records: 1_000, seconds: 0.2 });
-        assert_eq!(Size::of(0.001, 0, 7, 1), Size { records: 7, seconds: 0.2 });
+        assert_eq!(Size::within(3.0, u64::MAX, 16), Size { records: 150_000, seconds: 1.0 });
+        assert_eq!(Size::within(450.0, 5_000, 1_016), Size { records: 5_000, seconds: 10.0 });
+        // However little time there is, a trial is one.
+        assert_eq!(Size::within(1e-6, 2_000_000, 1 << 20), Size { records: 1_000, seconds: 0.2 });
+        assert_eq!(Size::within(1e-6, 7, 1), Size { records: 7, seconds: 0.2 });
+    }
+
+    #[test]
+    fn a_trial_grows_up_to_the_question_and_to_ten_seconds_and_never_shrinks() {
+        let size = Size { records: 1_000, seconds: 0.5 };
+        assert_eq!(size.grown(1.5, u64::MAX), Size { records: 1_500, seconds: 0.75 });
+        assert_eq!(size.grown(1.0, 5_000), size);
+        assert_eq!(size.grown(100.0, 5_000), Size { records: 5_000, seconds: 10.0 });
+    }
+
+    #[test]
+    fn every_halving_of_the_data_adds_to_the_margin_and_all_of_it_has_none() {
+        let of = |records| Size { records, seconds: 1.0 }.margin(8_000);
+        assert_eq!([8_000, 4_000, 2_000, 1_000].map(|records| (of(records) * 100.0).round()), [0.0, 5.0, 10.0, 15.0]);
+        assert_eq!(of(9_000), 0.0);
     }
 }

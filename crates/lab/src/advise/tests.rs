@@ -10,6 +10,7 @@ fn ranked(engine: &str, partitions: u32, standing: Standing, ops: f64, by_first:
         partitioning: if partitions == 1 { Partitioning::None } else { Partitioning::Hard },
         partitions,
         placement: Placement::Range,
+        workers: None,
     };
     let mut records: Vec<Record> = [0.9, 1.0, 1.1].map(|noise| record(engine, "none", 1, ops * noise)).into();
     // Memory differs from engine to engine.
@@ -41,6 +42,7 @@ fn advice() -> Advice {
         left_out: vec![LeftOut { engine: "tkrzw-hash".to_owned(), why: "it keeps no order of keys".to_owned() }],
         why: Vec::new(),
         records: question.records,
+        first_trial: Size { records: 40_000, seconds: 0.6 },
         trial: Size { records: 40_000, seconds: 0.6 },
         rounds: 4,
         budget_seconds: 120.0,
@@ -50,6 +52,7 @@ fn advice() -> Advice {
         interrupted: false,
         host: Host::here(),
         config,
+        exhaustive: None,
     };
     advice.why = words::why(&advice);
     advice
@@ -68,7 +71,8 @@ fn the_sentences_say_what_to_take_and_why() {
         "lmdb in 8 partitions by range is better at memory (0.25 of the first's).",
         "Of 5 candidates 2 were beaten beyond doubt within 4 rounds",
         "rocksdb is out: the disk is full.",
-        "A trial was 40.0 k of the 1.00 M",
+        "A trial was 40.0 k of the 1.00 M records, for 0.60 s: ",
+        "so nothing was dropped that was less than 21 % behind",
     ] {
         assert!(said.contains(sentence), "`{sentence}` is missing in\n{said}");
     }
@@ -83,6 +87,13 @@ fn the_sentences_say_what_to_take_and_why() {
         assert!(said.contains(sentence), "`{sentence}` is missing in\n{said}");
     }
     assert!(!said.contains("beaten beyond doubt"), "{said}");
+    let grown = Advice { trial: Size { records: 500_000, seconds: 2.4 }, ..advice.clone() };
+    let said = words::why(&grown).join("\n");
+    assert!(
+        said.contains("Trials grew from 40.0 k to 500 k of the 1.00 M records, and from 0.60 s to 2.40 s: "),
+        "{said}"
+    );
+    assert!(said.contains("less than 5 % behind"), "{said}");
     let mut alone = Advice { ranking: vec![ranked("log", 1, Standing::First, 5.0, 1.0)], ..advice };
     (alone.trial.records, alone.noise) = (alone.records, None);
     assert_eq!(words::why(&alone).len(), 1, "{:?}", words::why(&alone));
@@ -102,6 +113,25 @@ fn a_beaten_engine_is_told_by_how_much_and_an_undivided_winner_by_what_dividing_
 }
 
 #[test]
+fn what_the_executor_gains_is_told_of_one_store_under_both() {
+    let mut advice = advice();
+    let mut pinned = ranked("log", 8, Standing::Close, 160.0, 0.8);
+    pinned.candidate = pinned.candidate.with(Some(2));
+    let first = ranked("log", 8, Standing::First, 200.0, 1.0);
+    advice.ranking = vec![first.clone(), ranked("log", 4, Standing::Close, 190.0, 0.9), pinned.clone()];
+    let said = words::why(&advice).join("\n");
+    assert!(
+        said.contains("run by whoever calls it does 1.25 times as much as with them run by threads bound"),
+        "{said}"
+    );
+    advice.ranking = vec![pinned, Ranked { by_first: Some(0.5), ..first }];
+    let said = words::why(&advice).join("\n");
+    assert!(said.contains("run by threads bound to processors it does 2.00 times as much"), "{said}");
+    advice.ranking.truncate(1);
+    assert!(!words::why(&advice).join("\n").contains("With its writes run by"));
+}
+
+#[test]
 fn the_table_has_every_candidate_with_its_figures_and_its_end() {
     let mut text = Vec::new();
     print(&advice(), &mut text).unwrap();
@@ -117,6 +147,7 @@ fn the_table_has_every_candidate_with_its_figures_and_its_end() {
         assert!(text.contains(line), "`{line}` is missing in\n{text}");
     }
     let first = text.lines().find(|line| line.ends_with("advised")).unwrap();
+    assert!(text.contains(" trials of 40.0 k records for 0.60 s in 4 rounds, 118 s of a budget of 120 s"), "{text}");
     assert!(["200 k", "100 %", "1.40 µs", "1.50", "400 B"].iter().all(|cell| first.contains(cell)), "{first}");
 }
 
@@ -134,6 +165,14 @@ fn the_configuration_is_the_advised_store_and_says_where_it_comes_from() {
         (Some("log"), Some(8), Some(1 << 28))
     );
     assert_eq!(config.placement, Some(biombo_store::PlacementKind::Range));
+    assert_eq!(config.executor, Some(biombo_store::Executor::Direct));
+    let pinned = Candidate { workers: Some(2), ..advice.ranking[0].candidate.clone() };
+    assert_eq!(pinned.to_string(), "log in 8 partitions by range on 2 workers");
+    let config = super::config(&pinned, &Question::default(), 1);
+    assert_eq!(config.executor, Some(biombo_store::Executor::Pinned { workers: 2 }));
+    assert!(config.to_toml().unwrap().contains("executor = \"pinned-2\""));
+    let whole = super::config(&advice.ranking[2].candidate, &Question::default(), 1);
+    assert_eq!((whole.executor, whole.placement), (None, None), "an engine used directly has neither");
     assert_eq!((config.durability, config.value_bytes), (Some(Durability::Sync), Some(1_000)));
 }
 

@@ -1,7 +1,7 @@
 //! What came out, in sentences.
 
-use super::{Advice, Question, Ranked, Standing};
-use crate::units::{bytes, count, duration_ns, size};
+use super::{Advice, Question, Ranked, Size, Standing};
+use crate::units::{bytes, count, duration_ns, plural, size};
 use crate::workload::{OpKind, Task};
 
 /// A figure that is at least so many times better is worth a word.
@@ -26,11 +26,11 @@ pub(super) fn question(question: &Question) -> String {
         }
         _ => format!("{} ({}) over {} records", shares(), task.distribution(), count(*records as f64)),
     };
-    let plural = if *threads == 1 { "" } else { "s" };
     let keys = if traces.is_empty() { size(*key_bytes) } else { format!("{} on the mean", size(*key_bytes)) };
     format!(
-        "{what}, keys of {keys}, values of {}, {threads} client thread{plural}, durability {durability}",
-        size(*value_bytes)
+        "{what}, keys of {keys}, values of {}, {}, durability {durability}",
+        size(*value_bytes),
+        plural(u64::from(*threads), "client thread")
     )
 }
 
@@ -54,8 +54,8 @@ pub(super) fn why(advice: &Advice) -> Vec<String> {
     let Some(first) = advice.ranking.first() else { return Vec::new() };
     let mut why = vec![advised(first)];
     let others: Vec<&Ranked> = advice.ranking[1..].iter().collect();
-    let is_failed = |ranked: &Ranked| matches!(ranked.standing, Standing::Failed { .. });
-    let other_engine = others.iter().find(|r| r.candidate.engine != first.candidate.engine && !is_failed(r));
+    let other_engine =
+        others.iter().find(|r| r.candidate.engine != first.candidate.engine && r.standing.failure().is_none());
     if let Some(other) = other_engine
         && let Some(by) = other.by_first.filter(|by| *by > 0.0)
     {
@@ -67,6 +67,7 @@ pub(super) fn why(advice: &Advice) -> Vec<String> {
         });
     }
     why.extend(divided(first, &others));
+    why.extend(executed(first, &others));
     let close: Vec<&Ranked> = others.iter().copied().filter(|r| r.standing == Standing::Close).collect();
     if !close.is_empty() {
         let first_impression =
@@ -87,10 +88,8 @@ pub(super) fn why(advice: &Advice) -> Vec<String> {
             100.0 * advice.error
         ));
     }
-    why.extend(others.iter().filter_map(|ranked| match &ranked.standing {
-        Standing::Failed { why } => Some(format!("{} is out: {}.", ranked.name, line(why))),
-        _ => None,
-    }));
+    let out = |ranked: &&Ranked| Some(format!("{} is out: {}.", ranked.name, line(ranked.standing.failure()?)));
+    why.extend(others.iter().filter_map(out));
     if advice.rounds == 1 && advice.seconds > advice.budget_seconds {
         why.push(format!(
             "One round took {:.0} s, more than the budget of {:.0} s: fewer engines (--engine) or layouts (--partitions, --placement) leave \
@@ -98,15 +97,39 @@ pub(super) fn why(advice: &Advice) -> Vec<String> {
             advice.seconds, advice.budget_seconds
         ));
     }
-    if advice.trial.records < advice.records {
-        why.push(format!(
-            "A trial was {} of the {}, for {:.2} s: with more data the order may be another, and a longer --budget tries more of it.",
-            count(advice.trial.records as f64),
-            count(advice.records as f64),
-            advice.trial.seconds
-        ));
-    }
+    why.extend((advice.trial.records < advice.records).then(|| smaller(advice)));
     why
+}
+
+/// How large the trials were: `4.00 k records for 0.20 s`, `4.00 k records for 0.20 s to 32.0 k for 1.60 s`.
+pub(super) fn sizes(advice: &Advice) -> String {
+    let (first, last) = (advice.first_trial, advice.trial);
+    let grown = format!(" to {} for {:.2} s", count(last.records as f64), last.seconds);
+    let grown = if first == last { String::new() } else { grown };
+    format!("{} records for {:.2} s{grown}", count(first.records as f64), first.seconds)
+}
+
+/// That the trials had less data than there will be.
+fn smaller(advice: &Advice) -> String {
+    let (first, last) = (advice.first_trial, advice.trial);
+    let records = |size: Size| count(size.records as f64);
+    let (were, lasting) = if first == last {
+        (format!("A trial was {}", records(last)), format!("for {:.2} s", last.seconds))
+    } else {
+        let lasting = format!("and from {:.2} s to {:.2} s", first.seconds, last.seconds);
+        (format!("Trials grew from {} to {}", records(first), records(last)), lasting)
+    };
+    let behind = 100.0 * (1.0 - (-last.margin(advice.records)).exp());
+    format!(
+        "{were} of the {} records, {lasting}: with more data the order may be another, so nothing was dropped that was less than {behind:.0} % \
+         behind; a longer --budget tries more of it.",
+        count(advice.records as f64)
+    )
+}
+
+/// That the race ended before its time.
+pub(super) fn broke_off(why: &str) -> String {
+    format!("The race ended before its time, since its next round could not be done: {}.", line(why))
 }
 
 /// What was said in several lines, in one.
@@ -167,6 +190,16 @@ fn divided(first: &Ranked, others: &[&Ranked]) -> Option<String> {
     } else {
         format!("Whole, {engine} does {:.2} times as much as {divided}.", 1.0 / gain)
     })
+}
+
+/// What the executor of the advised store gains, where the same store was tried with the other one.
+fn executed(first: &Ranked, others: &[&Ranked]) -> Option<String> {
+    let workers = first.candidate.workers;
+    let is_twin = |r: &&&Ranked| r.candidate.workers != workers && r.candidate.with(workers) == first.candidate;
+    let gain = 1.0 / others.iter().find(is_twin)?.by_first.filter(|by| *by > 0.0)?;
+    let (own, other) = ("threads bound to processors", "whoever calls");
+    let (one, other) = if workers.is_some() { (own, other) } else { (other, own) };
+    Some(format!("With its writes run by {one} it does {gain:.2} times as much as with them run by {other}."))
 }
 
 /// What one that is close to the first is better at.

@@ -8,7 +8,7 @@ use biombo_store::{Options, PlanReport, Range, Scan, Store, StoreStats};
 
 use super::{Moved, Target, Walk, consume};
 use crate::record::Moves;
-use crate::spec::{Partitioning, Placement, RunSpec};
+use crate::spec::{Placement, RunSpec};
 use crate::workload::Keys;
 use crate::workload::trace::Reader;
 
@@ -30,11 +30,8 @@ impl StoreTarget {
         let mut options = Options::new()
             .engine(&spec.engine)
             .partitions(spec.partitions)
-            .partitioning(match spec.partitioning {
-                Partitioning::None => biombo_store::Partitioning::None,
-                Partitioning::Soft => biombo_store::Partitioning::Soft,
-                Partitioning::Hard => biombo_store::Partitioning::Hard,
-            })
+            .partitioning(spec.partitioning.into())
+            .placement(spec.placement.into())
             .cache_bytes(spec.cache_bytes)
             .durability(durability)
             .executor(spec.executor())
@@ -46,10 +43,9 @@ impl StoreTarget {
         if let Some(io) = spec.io()? {
             options = options.io_mode(io);
         }
-        options = match spec.placement {
-            Placement::Hash => options.placement(biombo_store::PlacementKind::Hash),
-            Placement::Range => options.placement(biombo_store::PlacementKind::Range).range_sample(sample(spec, keys)?),
-        };
+        if spec.placement == Placement::Range {
+            options = options.range_sample(sample(spec, keys)?);
+        }
         if let Some(every) = &spec.repartition {
             options = options.repartition(every.parse()?);
         }

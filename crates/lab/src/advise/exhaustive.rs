@@ -1,0 +1,294 @@
+//! What the advice is worth: every candidate measured over all the data for the same, longer time, and how far the advised one is from the best.
+//!
+//! The best of many measurements is in part the luckiest one. So where another than the advised store comes out best, both are measured
+//! again, `REPETITIONS` times in turn, and what is said of the two rests on these trials alone: there, luck meets both alike. They
+//! are not counted among the time of the exhaustive run, to which that of the advice is compared.
+
+use std::io::{self, Write};
+
+use biombo_base::{Error, ErrorKind, Result};
+use biombo_engine::Registry;
+use serde::Serialize;
+
+use super::race::{self, Round};
+use super::trial::{Bench, in_turn};
+use super::{Advice, Candidate, Question, Size, candidates};
+use crate::bench::Observer;
+use crate::columns;
+use crate::process::WorkerCommand;
+use crate::units::{count, duration_ns};
+
+/// Trials that the advised store and the best one have after all others, where they are two.
+const REPETITIONS: u32 = 2;
+
+/// An exhaustive run beside the advice.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Exhaustive {
+    /// The store that was advised.
+    pub advised: String,
+    /// The store that measured best.
+    pub best: String,
+    /// The throughput of the advised store by that of the best: 1 where it is the same; more where it was ahead when both were measured
+    /// again; `None` where it failed.
+    pub advised_by_best: Option<f64>,
+    /// The seconds that the advice took, by those of this run.
+    pub advice_share: f64,
+    /// Seconds of this run: one trial of each candidate, loading included.
+    pub seconds: f64,
+    /// Seconds for which each trial ran once it was loaded.
+    pub run_seconds: f64,
+    /// How often the advised store and the best were measured again; 0 where they are the same.
+    pub repetitions: u32,
+    /// All candidates, the best first; those that failed at the end.
+    pub ranking: Vec<Measured>,
+}
+
+/// One candidate of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// What it is called.
+    pub name: String,
+    /// The candidate.
+    #[serde(flatten)]
+    pub candidate: Candidate,
+    /// Operations per second of its first trial; `None` where it failed.
+    pub ops_per_s: Option<f64>,
+    /// By those of the best.
+    pub by_best: Option<f64>,
+    /// Why it failed.
+    pub failed: Option<String>,
+}
+
+/// Measure every candidate for `question` over all of its records, each for `run_seconds` once it is loaded, and compare with what
+/// `advice` says.
+///
+/// # Errors
+/// Those of [`candidates()`]; the first failure, where every candidate failed; `Io` when it was interrupted: an advice cannot be
+/// judged by a part of the candidates.
+pub fn exhaustive(
+    question: &Question,
+    run_seconds: f64,
+    advice: &Advice,
+    registry: &Registry,
+    worker: &WorkerCommand,
+    observer: &mut dyn Observer,
+) -> Result<Exhaustive> {
+    let (all, _) = candidates(question, registry)?;
+    let advised = advice.ranking.first().map(|ranked| ranked.name.clone()).unwrap_or_default();
+    let size = Size { records: question.records, seconds: run_seconds };
+    let mut bench = Bench::new(question, registry, worker, observer);
+    // Its seeds and numbers follow those of the race.
+    let mut pass = |which: &[usize], round: u32| -> Result<Vec<Timed>> {
+        let number = advice.rounds + round;
+        let in_turn = in_turn(which.to_vec(), question.seed, number);
+        let trials: Vec<_> =
+            in_turn.into_iter().filter_map(|at| Some((at, all[at].trial(question, size, number)?))).collect();
+        let plan: Vec<_> =
+            trials.iter().map(|(_, spec)| spec).cycle().take(bench.done + trials.len()).cloned().collect();
+        bench.observer.plan(&plan);
+        let mut figures = Vec::new();
+        for (at, spec) in trials {
+            let Some(tried) = bench.trial(spec) else {
+                let (done, all) = (figures.len(), which.len());
+                let text = format!("interrupted after {done} of {all} trials of the exhaustive run");
+                return Err(Error::new(ErrorKind::Io, text));
+            };
+            figures.push(Timed { at, figure: tried.result.map(|record| record.ops_per_s), seconds: tried.seconds });
+        }
+        Ok(figures)
+    };
+    let everyone: Vec<usize> = (0..all.len()).collect();
+    let first = pass(&everyone, 1)?;
+    let seconds: f64 = first.iter().map(|timed| timed.seconds).sum();
+    let ranking = ranking(&all, &first)?;
+    let at = |name: &str| all.iter().position(|candidate| candidate.to_string() == name);
+    let again = at(&advised).zip(at(&ranking[0].name)).filter(|(advised, best)| advised != best);
+    let mut repeated = Vec::new();
+    // Where the advised store failed there is nothing to compare.
+    if let Some((advised, best)) = again
+        && first.iter().any(|timed| timed.at == advised && timed.figure.is_ok())
+    {
+        for round in 0..REPETITIONS {
+            repeated.push(pair(&pass(&[advised, best], 2 + round)?, advised, best));
+        }
+    }
+    let advised_by_best = by_best(&advised, &ranking, &repeated);
+    Ok(Exhaustive {
+        best: ranking[0].name.clone(),
+        advised,
+        advised_by_best,
+        advice_share: advice.seconds / seconds,
+        seconds,
+        run_seconds,
+        repetitions: repeated.iter().flatten().count() as u32,
+        ranking,
+    })
+}
+
+/// What a candidate did.
+struct Timed {
+    at: usize,
+    figure: std::result::Result<f64, String>,
+    seconds: f64,
+}
+
+/// The figures of two candidates; `None` where one of them failed.
+fn pair(figures: &[Timed], one: usize, other: usize) -> Option<(f64, f64)> {
+    let of = |at| figures.iter().find(|timed| timed.at == at).and_then(|timed| timed.figure.clone().ok());
+    of(one).zip(of(other))
+}
+
+/// All candidates with what they did, the best first.
+fn ranking(all: &[Candidate], figures: &[Timed]) -> Result<Vec<Measured>> {
+    let best = figures.iter().filter_map(|timed| timed.figure.as_ref().ok().copied()).reduce(f64::max);
+    let Some(best) = best else {
+        let why = figures.iter().find_map(|timed| timed.figure.as_ref().err());
+        let why = why.map_or("there was none", String::as_str);
+        return Err(Error::new(ErrorKind::Io, format!("every trial of the exhaustive run failed: {why}")));
+    };
+    let measured = |timed: &Timed| Measured {
+        name: all[timed.at].to_string(),
+        candidate: all[timed.at].clone(),
+        ops_per_s: timed.figure.as_ref().ok().copied(),
+        by_best: timed.figure.as_ref().ok().map(|ops| ops / best),
+        failed: timed.figure.as_ref().err().cloned(),
+    };
+    let mut ranking: Vec<Measured> = figures.iter().map(measured).collect();
+    let key = |measured: &Measured| measured.ops_per_s.unwrap_or(0.0);
+    ranking.sort_by(|a, b| key(b).total_cmp(&key(a)));
+    Ok(ranking)
+}
+
+/// The throughput of the advised store by that of the best: of the repetitions that both came through, else of their one trial.
+fn by_best(advised: &str, ranking: &[Measured], repeated: &[Option<(f64, f64)>]) -> Option<f64> {
+    let pairs: Vec<(f64, f64)> = repeated.iter().flatten().copied().collect();
+    if pairs.is_empty() {
+        return ranking.iter().find(|measured| measured.name == advised)?.by_best;
+    }
+    let (one, other): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    Some(race::by(&one, &other, &vec![Round { weight: 1.0, margin: 0.0 }; one.len()]))
+}
+
+/// The ranking of the run, and what it says of the advice.
+pub(super) fn print(run: &Exhaustive, output: &mut impl Write) -> io::Result<()> {
+    let cell = |figure: Option<f64>, text: &dyn Fn(f64) -> String| figure.map_or("-".to_owned(), text);
+    let mut lines = vec![["store", "ops/s", "of the best", ""].map(str::to_owned).to_vec()];
+    lines.extend(run.ranking.iter().map(|measured| {
+        let remark = match &measured.failed {
+            Some(why) => format!("failed: {}", super::words::line(why)),
+            None if measured.name == run.advised => "advised".to_owned(),
+            None => String::new(),
+        };
+        vec![
+            measured.name.clone(),
+            cell(measured.ops_per_s, &count),
+            cell(measured.by_best, &|by| format!("{:.0} %", 100.0 * by)),
+            remark,
+        ]
+    }));
+    writeln!(
+        output,
+        "\nExhaustively, {} for each over all records, {} in all:\n",
+        duration_ns(1e9 * run.run_seconds),
+        duration_ns(1e9 * run.seconds)
+    )?;
+    columns::write(&lines, &[0, 3], output)?;
+    writeln!(output)?;
+    sentences(run).iter().try_for_each(|sentence| writeln!(output, "{sentence}"))
+}
+
+/// What the run says of the advice.
+pub(super) fn sentences(run: &Exhaustive) -> [String; 2] {
+    let judged = match run.advised_by_best {
+        _ if run.advised == run.best => format!("The advised store, {}, is the best of them.", run.advised),
+        None => format!("The best is {}; the advised {} failed.", run.best, run.advised),
+        Some(by) => {
+            let rests = match run.repetitions {
+                0 => "by one trial each".to_owned(),
+                more => format!("measured {more} more times, in turn"),
+            };
+            format!("The best is {}; the advised {} has {:.1} % of it, {rests}.", run.best, run.advised, 100.0 * by)
+        }
+    };
+    [judged, format!("The advice took {:.1} % of the time of the exhaustive run.", 100.0 * run.advice_share)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Partitioning, Placement};
+
+    fn all() -> Vec<Candidate> {
+        ["a", "b", "c"]
+            .map(|engine| Candidate {
+                engine: engine.to_owned(),
+                partitioning: Partitioning::None,
+                partitions: 1,
+                placement: Placement::Hash,
+                workers: None,
+            })
+            .to_vec()
+    }
+
+    fn timed(at: usize, figure: std::result::Result<f64, &str>) -> Timed {
+        Timed { at, figure: figure.map_err(str::to_owned), seconds: 5.0 }
+    }
+
+    #[test]
+    fn the_best_is_first_and_what_failed_is_last_with_its_reason() {
+        let ranking = ranking(&all(), &[timed(1, Err("full")), timed(0, Ok(50.0)), timed(2, Ok(80.0))]).unwrap();
+        let names: Vec<_> = ranking.iter().map(|measured| measured.name.as_str()).collect();
+        assert_eq!(names, ["c", "a", "b"]);
+        assert_eq!((ranking[1].by_best, ranking[2].failed.as_deref()), (Some(0.625), Some("full")));
+        let none = super::ranking(&all(), &[timed(0, Err("full"))]).unwrap_err().to_string();
+        assert!(none.contains("every trial of the exhaustive run failed: full"), "{none}");
+    }
+
+    #[test]
+    fn the_ratio_is_that_of_the_repetitions_where_there_are_any() {
+        let first = [timed(0, Ok(50.0)), timed(1, Ok(100.0)), timed(2, Err("full"))];
+        let ranking = ranking(&all(), &first).unwrap();
+        assert_eq!(by_best("a", &ranking, &[]), Some(0.5));
+        assert_eq!(by_best("b", &ranking, &[]), Some(1.0));
+        assert_eq!(by_best("c", &ranking, &[]), None);
+        let again = pair(&[timed(1, Ok(100.0)), timed(0, Ok(110.0))], 0, 1);
+        assert_eq!(again, Some((110.0, 100.0)));
+        // A repetition that failed does not count.
+        assert!((by_best("a", &ranking, &[again, None]).unwrap() - 1.1).abs() < 1e-9);
+        assert_eq!(pair(&first, 0, 2), None);
+        assert_eq!(by_best("a", &ranking, &[None]), Some(0.5));
+    }
+
+    fn run(advised: &str, advised_by_best: Option<f64>, repetitions: u32) -> Exhaustive {
+        let figures = [timed(0, Ok(90_000.0)), timed(1, Ok(100_000.0)), timed(2, Err("the disk\nis full"))];
+        Exhaustive {
+            advised: advised.to_owned(),
+            best: "b".to_owned(),
+            advised_by_best,
+            advice_share: 0.0871,
+            seconds: 600.0,
+            run_seconds: 10.0,
+            repetitions,
+            ranking: ranking(&all(), &figures).unwrap(),
+        }
+    }
+
+    #[test]
+    fn the_table_and_its_sentences_say_how_far_the_advice_is_from_the_best() {
+        let mut text = Vec::new();
+        print(&run("a", Some(0.912), 2), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for part in [
+            "Exhaustively, 10.0 s for each over all records, 600 s in all",
+            "90.0 k         90 %  advised",
+            "failed: the disk is full",
+            "The best is b; the advised a has 91.2 % of it, measured 2 more times, in turn.",
+            "The advice took 8.7 % of the time",
+        ] {
+            assert!(text.contains(part), "`{part}` is missing in\n{text}");
+        }
+        assert!(sentences(&run("b", Some(1.0), 0))[0].contains("The advised store, b, is the best"));
+        assert!(sentences(&run("a", Some(0.9), 0))[0].contains("by one trial each"));
+        assert!(sentences(&run("c", None, 0))[0].contains("the advised c failed"));
+    }
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# What the advice of `biombo advise` is worth: over eight workloads the advised store beside the best one that an exhaustive run finds,
+# and the share of its time that the advice took. Over all engines of a full build about two hours on two cores, on which nothing else
+# should run.
+#
+#   scripts/advise.sh [OPTION...] [WORKLOAD...]   all of them otherwise
+#   scripts/advise.sh --list                      the workloads, with what they are
+#   scripts/advise.sh --summary                   the table of what was measured so far
+#
+#   --trace FILE      the operations of the workload `trace`, as `biombo bench trace` replays them (otherwise some are made up)
+#   --budget TIME     for each advice (60s)
+#   --seconds TIME    that the exhaustive run gives each candidate once it is loaded (10s)
+#   --records N       of A to F (1000000)
+#   --engine E,E..    these engines (all that keep data)
+#   --durability L    sync or os (os)
+#
+# BIOMBO: the command to measure (target/release/biombo). BIOMBO_ADVICE: where each advice is kept as JSON, and its trials as JSON lines
+# (target/advice). The exit status is 1 where an advised store has less than 90 % of the best one's throughput, or its advice took more than
+# a tenth of the exhaustive run's time.
+set -uo pipefail
+from=$PWD
+cd "$(dirname "$0")/.."
+export LC_ALL=C
+
+target=${CARGO_TARGET_DIR:-$PWD/target}
+biombo=${BIOMBO:-$target/release/biombo}
+kept=${BIOMBO_ADVICE:-$target/advice}
+
+fail() {
+  echo "advise: $*" >&2
+  exit 1
+}
+
+all=(a b c d e f trace large)
+declare -A what=(
+  [a]='YCSB A: half reads, half updates'
+  [b]='YCSB B: 95 % reads, 5 % updates'
+  [c]='YCSB C: reads'
+  [d]='YCSB D: 95 % reads of the latest, 5 % inserts'
+  [e]='YCSB E: 95 % scans, 5 % inserts'
+  [f]='YCSB F: half reads, half read-modify-writes'
+  [trace]='a trace: the one of --trace, or 400,000 operations that are made up: 70 % reads, 25 % updates, 5 % scans, few keys hot'
+  [large]='values of 100 KB, 10,000 of them: half reads, half updates'
+)
+
+# One line a workload, out of the JSON that was kept: workload, advised, best, ratio, share of time; then whether all is as it should be.
+summary() {
+  local workload
+  # The fields that are needed stand at the head of what the exhaustive run said.
+  local fields='s/.*"exhaustive":\{"advised":"([^"]*)","best":"([^"]*)","advised_by_best":([^,]*),"advice_share":([^,]*),.*/\1\t\2\t\3\t\4/p'
+  for workload in "${all[@]}"; do
+    [ -e "$kept/$workload.json" ] || continue
+    sed -nE "$fields" "$kept/$workload.json" | sed "s/^/$workload\t/"
+  done | awk -F '\t' '
+    BEGIN { form = "%-9s  %-42s  %-42s  %10s  %14s\n"; printf form, "workload", "advised", "best", "of it", "share of time" }
+    { near = $4 != "null" && $4 >= 0.9; quick = $5 <= 0.1; all++; nears += near; quicks += quick
+      printf form, $1, $2, $3, ($4 == "null" ? "failed" : sprintf("%.1f %%", 100 * $4)), sprintf("%.1f %%", 100 * $5) }
+    END { if (!all) { print "nothing was measured yet"; exit 1 }
+          printf "\n%d of %d within 10 %% of the best, %d of %d for a tenth of the time or less\n", nears, all, quicks, all
+          exit nears < all || quicks < all }'
+}
+
+trace= budget=60s seconds=10s records=1000000 engines= durability=os
+workloads=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --list) for workload in "${all[@]}"; do printf '%-6s %s\n' "$workload" "${what[$workload]}"; done; exit 0 ;;
+    --summary) summary; exit ;;
+    --trace | --budget | --seconds | --records | --engine | --durability)
+      [ $# -ge 2 ] || fail "$1 needs a value"
+      case $1 in
+        --trace) trace=$2 ;; --budget) budget=$2 ;; --seconds) seconds=$2 ;;
+        --records) records=$2 ;; --engine) engines=$2 ;; --durability) durability=$2 ;;
+      esac
+      shift ;;
+    -*) fail "there is no option $1; the head of scripts/advise.sh has them" ;;
+    *) [ -n "${what[$1]:-}" ] || fail "there is no workload $1; scripts/advise.sh --list names them"; workloads+=("$1") ;;
+  esac
+  shift
+done
+[ "${#workloads[@]}" -gt 0 ] || workloads=("${all[@]}")
+case $trace in '' | /*) ;; *) trace=$from/$trace ;; esac
+[ -z "$trace" ] || [ -r "$trace" ] || fail "cannot read the trace $trace"
+[ -x "$biombo" ] || fail "$biombo is not there; run make build"
+mkdir -p "$kept" || fail "cannot write below $target"
+work=$kept/work.$$
+mkdir "$work" || fail "cannot write below $kept"
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+# 400,000 operations over 100,000 keys, the third power of an even choice: one key in ten gets nearly half of them.
+made_up() {
+  awk 'BEGIN { srand(7); for (i = 0; i < 400000; i++) { u = rand(); key = sprintf("user%08d", int(100000 * u * u * u) * 7919 % 100000)
+         dice = rand(); if (dice < 0.7) print "0," key; else if (dice < 0.95) print "1," key; else print "2," key "," 1 + int(50 * rand()) } }'
+}
+
+common=(--budget "$budget" --exhaustive="$seconds" --durability "$durability" --dir "$work/runs" --json)
+[ -z "$engines" ] || common+=(--engine "$engines")
+for workload in "${workloads[@]}"; do
+  begun=$SECONDS
+  echo "== $workload: ${what[$workload]}" >&2
+  case $workload in
+    trace)
+      replayed=$trace
+      if [ -z "$replayed" ]; then
+        replayed=$work/made-up.txt
+        made_up >"$replayed" || fail "cannot write $replayed"
+      fi
+      question=(--trace "$replayed") ;;
+    large) question=(--reads 0.5 --records 10000 --value-bytes 100000) ;;
+    *) question=(--workload "$workload" --records "$records") ;;
+  esac
+  "$biombo" advise "${question[@]}" "${common[@]}" --trials "$kept/$workload.jsonl" >"$work/advice.json" ||
+    fail "the advice on $workload failed; the line above says why"
+  mv "$work/advice.json" "$kept/$workload.json" || fail "cannot write below $kept"
+  echo "== $workload took $((SECONDS - begun)) s" >&2
+done
+echo
+summary
