@@ -6,7 +6,7 @@
 //! - [`published`]: values that are read with one load and replaced as a whole;
 //! - [`mod@prefetch`]: asking for memory ahead of its use;
 //! - [`coding`], [`checksum`], [`clock`]: integers in bytes, CRC-32C, time that only goes forward;
-//! - [`topology`]: processors, NUMA nodes, pinning.
+//! - [`topology`]: processors, NUMA nodes, pinning; [`numa`]: which nodes memory lies on.
 #![deny(missing_docs)]
 
 pub mod checksum;
@@ -14,6 +14,7 @@ pub mod clock;
 pub mod coding;
 pub mod error;
 pub mod io;
+pub mod numa;
 pub mod prefetch;
 pub mod published;
 pub mod topology;

@@ -2,7 +2,8 @@
 //!
 //! Nodes and their processors come from `/sys/devices/system/node`. Where there is none (a container without /sys), the
 //! machine counts as one node with all processors that this process may use. Processors that the process may not use
-//! (cpusets, affinity masks) are left out everywhere.
+//! (cpusets, affinity masks) are left out everywhere. Who wants another number of nodes than the machine has gets virtual ones
+//! ([`Topology::spread`]): the same code runs on any machine.
 
 use std::fs;
 use std::path::Path;
@@ -27,10 +28,60 @@ pub struct Topology {
     pub nodes: Vec<Node>,
 }
 
+/// Nodes for a program to spread over; see [`Topology::spread`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spread {
+    /// Each has at least one processor. Of a virtual node, `id` is the machine's node that it plays on.
+    pub nodes: Vec<Node>,
+    /// How many nodes with processors the machine has.
+    pub machine_nodes: usize,
+}
+
+impl Spread {
+    /// The most nodes.
+    pub const NODES_MAX: usize = 64;
+
+    /// Whether the machine has other nodes than these.
+    pub fn is_virtual(&self) -> bool {
+        self.nodes.len() != self.machine_nodes
+    }
+
+    /// Whether it makes a difference on which of the nodes memory lies: they are not all the same node of the machine's.
+    pub fn has_distance(&self) -> bool {
+        self.nodes.iter().any(|node| node.id != self.nodes[0].id)
+    }
+}
+
 impl Topology {
+    /// `count` nodes: the machine's own if it has so many with processors. Otherwise virtual ones, among which all processors are dealt
+    /// in their order, node by node; they share processors when there are fewer of those.
+    ///
+    /// # Errors
+    /// `Invalid` for none or more than 64.
+    pub fn spread(&self, count: usize) -> Result<Spread> {
+        if !(1..=Spread::NODES_MAX).contains(&count) {
+            return Err(Error::invalid(format!(
+                "a machine is taken for 1 to {} nodes, not {count}",
+                Spread::NODES_MAX
+            )));
+        }
+        let own: Vec<Node> = self.nodes.iter().filter(|node| !node.cpus.is_empty()).cloned().collect();
+        let machine_nodes = own.len();
+        if machine_nodes == count {
+            return Ok(Spread { nodes: own, machine_nodes });
+        }
+        let cpus: Vec<(u32, u32)> = own.iter().flat_map(|node| node.cpus.iter().map(|cpu| (node.id, *cpu))).collect();
+        let share = |number: usize| {
+            let begin = number * cpus.len() / count;
+            let share = &cpus[begin..((number + 1) * cpus.len() / count).max(begin + 1)];
+            Node { id: share[0].0, cpus: share.iter().map(|(_, cpu)| *cpu).collect() }
+        };
+        Ok(Spread { nodes: (0..count).map(share).collect(), machine_nodes })
+    }
+
     /// Of the machine that this runs on.
     pub fn detect() -> Self {
-        Self::read(Path::new("/sys/devices/system/node"), &usable_cpus())
+        Self::read(Path::new("/sys/devices/system/node"), &current_cpus())
     }
 
     /// All processors that this process may use, ascending.
@@ -73,8 +124,8 @@ pub fn pin_current_thread(cpus: &[u32]) -> Result<()> {
     }
 }
 
-/// The processors that the calling thread may run on.
-fn usable_cpus() -> Vec<u32> {
+/// The processors that the calling thread may run on, ascending.
+pub fn current_cpus() -> Vec<u32> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect(),
         Err(_) => (0..std::thread::available_parallelism().map_or(1, |n| n.get()) as u32).collect(),
@@ -113,7 +164,7 @@ mod tests {
     #[test]
     fn nodes_agree_with_sys_and_hold_every_usable_processor() {
         let topology = Topology::detect();
-        assert_eq!(topology.cpus(), usable_cpus());
+        assert_eq!(topology.cpus(), current_cpus());
         if let Ok(online) = fs::read_to_string("/sys/devices/system/node/online") {
             let ids: Vec<u32> = topology.nodes.iter().map(|node| node.id).collect();
             assert_eq!(ids, parse_list(&online));
@@ -135,11 +186,33 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_is_taken_for_as_many_nodes_as_are_asked_for() {
+        let node = |id: u32, cpus: &[u32]| Node { id, cpus: cpus.to_vec() };
+        // A memory-only node has no threads and counts for nothing.
+        let machine = Topology { nodes: vec![node(0, &[0, 1, 2]), node(1, &[]), node(2, &[5, 6, 7])] };
+        let two = machine.spread(2).unwrap();
+        assert_eq!(two.nodes, [node(0, &[0, 1, 2]), node(2, &[5, 6, 7])]);
+        assert!(!two.is_virtual() && two.has_distance());
+        let one = machine.spread(1).unwrap();
+        assert_eq!(one.nodes, [node(0, &[0, 1, 2, 5, 6, 7])]);
+        assert!(one.is_virtual() && !one.has_distance());
+        let four = machine.spread(4).unwrap();
+        assert_eq!(four.nodes, [node(0, &[0]), node(0, &[1, 2]), node(2, &[5]), node(2, &[6, 7])]);
+        // More nodes than processors: each has one, which others have too.
+        let small = Topology { nodes: vec![node(0, &[3, 9])] };
+        let three = small.spread(3).unwrap();
+        assert_eq!(three.nodes, [node(0, &[3]), node(0, &[3]), node(0, &[9])]);
+        assert!(three.is_virtual() && !three.has_distance());
+        assert!(small.spread(0).is_err() && small.spread(Spread::NODES_MAX + 1).is_err());
+        assert_eq!(small.spread(Spread::NODES_MAX).unwrap().nodes.len(), Spread::NODES_MAX);
+    }
+
+    #[test]
     fn a_pinned_thread_runs_only_where_it_was_told() {
-        let last = *usable_cpus().last().unwrap();
+        let last = *current_cpus().last().unwrap();
         std::thread::spawn(move || {
             pin_current_thread(&[last]).unwrap();
-            assert_eq!(usable_cpus(), [last]);
+            assert_eq!(current_cpus(), [last]);
             assert!(pin_current_thread(&[]).is_err());
         })
         .join()

@@ -142,6 +142,11 @@ fn a_graph_of_the_layout_pma_changes_and_answers_as_a_static_one() {
     let isolated = biombo_with(words("graph add DIR/g -", dir.path()), b"2 2\n");
     assert_eq!(isolated.status, 0, "{}", isolated.stderr);
 
+    for layout in ["csr", "adjacency", "buffered"] {
+        let told = run(&format!("graph run DIR/g cc --layout {layout} --json"), dir.path()).ok().json();
+        assert_eq!((&told["layout"], &told["vertices"]), (&layout.into(), &6.into()));
+    }
+
     // The same graph as a static one, of the same files.
     run("graph export DIR/g DIR/now.el", dir.path()).ok();
     run("graph load DIR/h DIR/now.el --directed", dir.path()).ok();
@@ -150,7 +155,16 @@ fn a_graph_of_the_layout_pma_changes_and_answers_as_a_static_one() {
             run(&format!("graph run DIR/h {command} --out DIR/out"), dir.path()).ok();
             fs::read_to_string(dir.path().join("out")).expect("the file was written")
         };
-        for graph in ["g", "g --layout csr", "g --layout pma", "h --layout pma"] {
+        for graph in [
+            "g",
+            "g --layout csr",
+            "g --layout pma",
+            "g --layout adjacency",
+            "g --layout buffered",
+            "h --layout pma",
+            "h --layout adjacency",
+            "h --layout buffered",
+        ] {
             let (name, options) = graph.split_at(1);
             run(&format!("graph run DIR/{name} {command} {options} --out DIR/out"), dir.path()).ok();
             let found = fs::read_to_string(dir.path().join("out")).expect("the file was written");
@@ -259,6 +273,8 @@ fn a_graph_on_persistent_memory_says_whether_that_is_played() {
     for (args, status, said) in [
         ("graph load DIR/j - --media pmem", 2, "--layout pma"),
         ("graph load DIR/j - --layout pma --media dram", 2, "disk or pmem"),
+        ("graph load DIR/j - --layout adjacency", 2, "kept as pma"),
+        ("graph load DIR/j - --layout buffered --media pmem", 2, "kept as pma"),
         ("graph load DIR/g - --layout pma", 1, "has a graph already"),
         ("graph load DIR/h - --layout pma --media pmem", 1, "has a graph already"),
     ] {
@@ -280,35 +296,123 @@ fn a_graph_on_persistent_memory_says_whether_that_is_played() {
 #[test]
 fn a_bench_of_graphs_runs_layouts_in_turns_and_measures_ingest() {
     let dir = tempdir().expect("a directory");
-    let bench = "bench graph --graph kron:9:8 --kernel bfs,pagerank --threads 1,2 --trials 2 --churn 0.1 --dir DIR --json DIR/lines";
+    let bench = "bench graph --graph kron:9:8 --layout csr,pma,adjacency,buffered --kernel bfs,pagerank --threads 1,2 --trials 2 \
+                 --churn 0.1 --dir DIR --json DIR/lines";
     let told = run(&format!("{bench} --ingest --media dram,disk,pmem"), dir.path()).ok();
-    let ingest = ["dram", "disk", "pmem"].map(|media| format!("ingest   pma    {media}"));
-    let others = ["512 vertices", "churn    pma", "load     csr", "pagerank"].map(str::to_owned);
-    for word in ingest.iter().chain(&others) {
+    let dynamic = ["pma", "adjacency", "buffered"];
+    let ingest = |layout: &str| ["dram", "disk", "pmem"].map(|media| format!("ingest   {layout:9} {media}"));
+    let churn = dynamic.map(|layout| format!("churn    {layout}"));
+    let others = ["512 vertices", "load     csr", "load     adjacency", "pagerank"].map(str::to_owned);
+    for word in dynamic.map(ingest).iter().flatten().chain(&churn).chain(&others) {
         assert!(told.text().contains(word), "{word}: {}", told.text());
     }
     let lines = fs::read_to_string(dir.path().join("lines")).expect("the lines");
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let of = |step: &str| lines.iter().filter(|line| line["step"] == step).collect::<Vec<_>>();
-    assert_eq!((of("ingest").len(), of("load").len(), of("churn").len(), of("kernel").len()), (6, 4, 2, 16));
+    // For each number of threads: nine, four, three; two kernels over four layouts twice.
+    assert_eq!((of("ingest").len(), of("load").len(), of("churn").len(), of("kernel").len()), (18, 8, 6, 32));
+    let layouts: Vec<_> = of("kernel").iter().take(4).map(|line| line["layout"].clone()).collect();
+    assert_eq!(layouts, ["csr", "pma", "adjacency", "buffered"], "in turns");
+    assert!(of("load").iter().chain(&of("ingest")).all(|line| line["bytes_per_edge"].as_f64() > Some(4.0)));
+    let help = run("bench graph --help", dir.path()).ok();
+    assert!(
+        ["csr", "pma", "adjacency", "buffered"].iter().all(|layout| help.text().contains(layout)),
+        "{}",
+        help.text()
+    );
     assert!(of("kernel").iter().all(|line| line["verified"] == true && line["layout"].is_string()));
     let answers: Vec<_> =
         of("kernel").iter().filter(|line| line["kernel"] == "bfs").map(|line| &line["answer"]).collect();
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
-    let listed = run("bench graph --graph uniform:6:4 --kernel cc --layout pma --trials 1 --json -", dir.path()).ok();
+    let listed =
+        run("bench graph --graph uniform:6:4 --kernel cc --layout pma --trials 1 --nodes 1 --json -", dir.path()).ok();
     assert_eq!(listed.text().lines().count(), 2, "a load and a kernel: {}", listed.text());
+    let two = "bench graph --graph uniform:6:4 --kernel cc --layout buffered,adjacency --ingest --trials 1 --nodes 1 \
+               --json -";
+    let listed = run(two, dir.path()).ok();
+    assert_eq!(listed.text().lines().count(), 6, "of each an ingest, a load and a kernel: {}", listed.text());
     for (args, status, said) in [
         ("--graph kron:99:1", 1, "scale 99 is too large"),
         ("--graph DIR/missing", 1, "missing"),
-        ("--graph kron:4:4 --layout adjacency", 2, "adjacency"),
+        ("--graph kron:4:4 --layout adjacent", 2, "adjacent"),
         ("--graph kron:4:4 --churn 2", 2, "--churn"),
         ("--graph kron:4:4 --trials 0", 2, "--trials"),
         ("--graph kron:4:4 --threads 0", 2, "--threads"),
         ("--graph kron:4:4 --layout csr --ingest", 2, "--layout pma"),
+        ("--graph kron:4:4 --placement blocks", 2, "blocks"),
+        ("--graph kron:4:4 --nodes 0", 2, "--nodes are 1 to 64"),
+        ("--graph kron:4:4 --nodes 65", 2, "--nodes are 1 to 64"),
+        ("--graph kron:4:4 --allocation anywhere", 2, "anywhere"),
+        ("--graph kron:4:4 --bind both", 2, "both"),
+        ("--graph kron:4:4 --bind remote --allocation interleave", 2, "needs --allocation bind"),
         ("--graph kron:4:4 --json DIR/no/where", 1, "cannot write"),
     ] {
         let refused = run(&format!("bench graph {args}"), dir.path());
         assert_eq!(refused.status, status, "{args}: {}", refused.stderr);
         assert!(refused.stderr.contains(said), "{args}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn placements_on_nodes_run_in_turns_with_the_same_answers_and_their_edges_are_shown() {
+    let dir = tempdir().expect("a directory");
+    let all = ["block", "round-robin", "block-cyclic", "degree"];
+    let bench = "bench graph --graph kron:12:8 --kernel bfs,pagerank --trials 2 --threads 2 --nodes 2 --json DIR/lines";
+    let told = run(&format!("{bench} --placement {},auto", all.join(",")), dir.path()).ok();
+    for word in all.iter().copied().chain(["edges of each node", "auto, bfs: ", "auto, pagerank: ", "placement"]) {
+        assert!(told.text().contains(word), "{word}: {}", told.text());
+    }
+    let lines = fs::read_to_string(dir.path().join("lines")).expect("the lines");
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(lines.iter().all(|line| line["nodes"] == 2 && line["bind"] == "round-robin"), "{lines:?}");
+    let of = |step: &str| lines.iter().filter(|line| line["step"] == step).collect::<Vec<_>>();
+    // Two kernels, two trials, two layouts, five placements.
+    assert_eq!((of("load").len(), of("placement").len(), of("kernel").len()), (2, 4, 40));
+    for kernel in ["bfs", "pagerank"] {
+        let of_kernel: Vec<_> = of("kernel").into_iter().filter(|line| line["kernel"] == kernel).collect();
+        assert!(of_kernel.iter().all(|line| line["verified"] == true && line["answer"] == of_kernel[0]["answer"]));
+        let placements: Vec<&str> = of_kernel.iter().filter_map(|line| line["placement"].as_str()).collect();
+        assert_eq!(placements[..4], all, "in turns");
+        assert!(of_kernel.iter().all(|line| line["why"].is_string() == (line["why"] != serde_json::Value::Null)));
+        assert_eq!(of_kernel.iter().filter(|line| line["why"].is_string()).count(), 4);
+    }
+    for (line, placement) in of("placement").iter().zip(all) {
+        let edges: Vec<u64> = serde_json::from_value(line["edges_per_node"].clone()).expect("numbers");
+        assert_eq!((&line["placement"], edges.len()), (&placement.into(), 2));
+        assert_eq!(line["edges"], edges.iter().sum::<u64>());
+    }
+    // What was not done is said, wherever this runs: it has one node, or two that memory goes to.
+    let is_virtual = lines.iter().any(|line| line["not_done"].as_str().is_some_and(|what| what.contains("virtual")));
+    assert_eq!(told.text().contains("nodes are virtual"), is_virtual);
+    for options in
+        ["--bind none", "--bind local", "--bind remote", "--allocation interleave", "--allocation first-touch"]
+    {
+        let bench =
+            "bench graph --graph kron:9:8 --kernel cc --trials 1 --threads 2 --nodes 2 --placement degree --json -";
+        let told = run(&format!("{bench} {options}"), dir.path()).ok();
+        let value = options.split(' ').nth(1).expect("a value");
+        let is_told = |line: &str| line.contains(&format!("\"{value}\"")) && line.contains("\"placement\":");
+        assert!(told.text().lines().all(is_told), "{options}: {}", told.text());
+    }
+}
+
+#[test]
+fn the_edges_of_each_node_are_shown_for_a_graph_that_is_kept() {
+    let dir = tempdir().expect("a directory");
+    load(dir.path(), EDGES, "");
+    // The ids 5, 7, 100 and 2^40 are vertices 0 to 3; 1, 2, 1 and 1 edges lead there. All four are in one unit of 1,024.
+    let stat = run("graph stat DIR/g --nodes 2 --json", dir.path()).ok().json();
+    let edges = &stat["edges_per_node"];
+    assert_eq!(edges["round-robin"], serde_json::json!([2, 3]), "{stat}");
+    for placement in ["block", "block-cyclic", "degree"] {
+        assert_eq!(edges[placement], serde_json::json!([5, 0]), "{placement}: {stat}");
+    }
+    let told = run("graph stat DIR/g --nodes 2", dir.path()).ok();
+    assert!(told.text().contains("round-robin   2 (40.00 %)  3 (60.00 %)"), "{}", told.text());
+    let one = run("graph stat DIR/g --json", dir.path()).ok().json();
+    assert!(one.get("edges_per_node").is_none(), "{one}");
+    for nodes in ["0", "65", "x"] {
+        let refused = run(&format!("graph stat DIR/g --nodes {nodes}"), dir.path());
+        assert_eq!((refused.status, refused.stderr.lines().count() > 0), (2, true), "{nodes}");
     }
 }

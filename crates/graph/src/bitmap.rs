@@ -41,6 +41,12 @@ impl Bitmap {
         self.words[word].store(bits, Relaxed);
     }
 
+    /// Put `bits` in too. Several threads may put in at once.
+    #[inline]
+    pub(crate) fn insert_word(&self, word: usize, bits: u64) {
+        self.words[word].fetch_or(bits, Relaxed);
+    }
+
     /// Take out everything in the words that `vertices` are in.
     pub(crate) fn clear_words_of(&self, vertices: &[u32]) {
         vertices.iter().for_each(|vertex| self.set_word(*vertex as usize / 64, 0));

@@ -1,11 +1,14 @@
 //! Graphs: directed or undirected, with any 64-bit numbers as vertex ids, and the kernels of the GAP benchmark over them.
 //!
 //! - [`input`] reads edges from files, [`generate`] draws them; [`ids`] numbers vertices densely; [`edges`] gathers all of it;
-//! - [`media`] is where arrays live; [`team`] is the threads that work on them;
-//! - [`view`] is what a kernel sees of a graph; [`csr`] is the static layout, [`pma`] the one that changes; [`kernels`] are the analyses.
+//! - [`media`] is where arrays live; [`team`] is the threads that work on them; [`numa`] deals vertices to nodes;
+//! - [`view`] is what a kernel sees of a graph; [`csr`] is the static layout, [`pma`], [`adjacency`] and [`buffered`] are those that change;
+//!   [`kernels`] are the analyses.
 #![deny(unsafe_code)]
 
+pub mod adjacency;
 mod bitmap;
+pub mod buffered;
 pub mod csr;
 pub mod edges;
 pub mod generate;
@@ -13,6 +16,7 @@ pub mod ids;
 pub mod input;
 pub mod kernels;
 pub mod media;
+pub mod numa;
 pub mod owner;
 pub mod pma;
 mod slots;

@@ -1,9 +1,23 @@
 //! What kernels see of a graph, whatever its layout.
 
+use std::iter::StepBy;
 use std::ops::Range;
+use std::sync::Arc;
+
+use biombo_base::Result;
+
+use crate::media::{Array, Plain};
+use crate::numa::{Allocation, Home, Owners};
+use crate::team::Team;
 
 /// Vertices per bit set word: blocks of vertices begin at multiples, so that no two threads write one word.
 pub const WORD_VERTICES: usize = 64;
+
+/// Vertices of a *unit*, as a power of two: no block has vertices of two units, so that whole blocks belong to one NUMA node however units
+/// are dealt. At least 1,024, which are a page of 4-byte values; larger ones in large graphs, of which there are at most 256.
+pub fn unit_shift(vertices: usize) -> u32 {
+    vertices.div_ceil(256).next_power_of_two().trailing_zeros().max(10)
+}
 
 /// Lists of neighbours in one direction. A copy of it is a few words: a kernel that holds one in its loop finds lists without going
 /// through the graph again.
@@ -56,15 +70,27 @@ pub trait View: Sync {
 
 /// All vertices in blocks of about as many edges each, so that threads that take them in turn get equal work though degrees differ.
 ///
-/// They depend on the degrees alone, not on threads or layout: sums over blocks are the same everywhere.
+/// They depend on the degrees alone, not on threads, layout or NUMA nodes: sums over blocks are the same everywhere. Who works on them in
+/// which order does depend on the nodes that vertices belong to ([`dealt`](Self::dealt)): a kernel walks over *places*, the blocks
+/// of each node one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocks {
     /// Where each block begins, and the number of vertices at last.
     bounds: Vec<u32>,
+    owners: Owners,
+    /// Blocks, those of each node one after the other, and where each node's are.
+    order: Vec<u32>,
+    whole: Vec<Range<usize>>,
+    /// Where each node's vertices are; other than `whole` for striped vertices alone.
+    shares: Vec<Range<usize>>,
+    /// Of striped vertices: the bits of a word that are 0, 1, 2.. modulo the number of nodes; otherwise empty.
+    stripes: Vec<u64>,
+    /// Where the memory of the nodes is.
+    home: Option<Arc<Home>>,
 }
 
 impl Blocks {
-    /// How many blocks there are at most, but for their whole words.
+    /// How many blocks there are at most, but for their whole words and for units.
     const COUNT_MAX: u64 = 512;
 
     /// The least weight of a block: below it, handing it out costs more than it saves.
@@ -80,12 +106,13 @@ impl Blocks {
         let total = edges + vertices as u64 * Self::VERTEX_WEIGHT;
         let weight = total.div_ceil(Self::COUNT_MAX).max(Self::WEIGHT_MIN);
         let words = vertices.div_ceil(WORD_VERTICES);
+        let unit_words = (1usize << unit_shift(vertices)) / WORD_VERTICES;
         let mut bounds = vec![0];
         let mut word = 0;
         while word < words {
             let target = weight_before(word * WORD_VERTICES) + weight;
-            // The first word boundary, after at least one word, with all of that weight before it.
-            let (mut low, mut high) = (word + 1, words);
+            // The first word boundary, after at least one word, with all of that weight before it, or the end of the unit.
+            let (mut low, mut high) = (word + 1, ((word / unit_words + 1) * unit_words).min(words));
             while low < high {
                 let middle = low + (high - low) / 2;
                 if weight_before((middle * WORD_VERTICES).min(vertices)) < target {
@@ -97,7 +124,114 @@ impl Blocks {
             word = low;
             bounds.push((word * WORD_VERTICES).min(vertices) as u32);
         }
-        Self { bounds }
+        let order = Vec::new();
+        let (whole, shares, stripes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { bounds, owners: Owners::one(), order, whole, shares, stripes, home: None }.dealt(Owners::one())
+    }
+
+    /// The same blocks, dealt to the nodes that `owners` gives their vertices to. Striped vertices (round robin) are dealt each for itself,
+    /// their blocks as wholes in turn. O(blocks).
+    pub fn dealt(self, owners: Owners) -> Self {
+        let (count, nodes) = (self.len(), owners.nodes());
+        let node = |block: usize| match owners.is_striped() {
+            true => block % nodes,
+            false => owners.node(self.bounds[block]),
+        };
+        let mut order = Vec::with_capacity(count);
+        let mut whole = Vec::with_capacity(nodes);
+        for owner in 0..nodes {
+            let begin = order.len();
+            order.extend((0..count).filter(|block| node(*block) == owner).map(|block| block as u32));
+            whole.push(begin..order.len());
+        }
+        let (mut shares, mut stripes) = (whole.clone(), Vec::new());
+        if owners.is_striped() {
+            shares = (0..nodes).map(|node| node * count..(node + 1) * count).collect();
+            let bits = |rest: usize| (rest..WORD_VERTICES).step_by(nodes).fold(0, |bits, bit| bits | 1u64 << bit);
+            stripes = (0..nodes).map(bits).collect();
+        }
+        Self { bounds: self.bounds, owners, order, whole, shares, stripes, home: self.home }
+    }
+
+    /// Results of kernels go to the memory of the nodes.
+    pub(crate) fn at_home(self, home: Arc<Home>) -> Self {
+        Self { home: Some(home), ..self }
+    }
+
+    /// An array with a zero for each vertex, in the memory of its node where that makes a difference.
+    ///
+    /// # Errors
+    /// `Io` when there is no memory.
+    pub(crate) fn zeroed<T: Plain + Default>(&self, team: &mut Team) -> Result<Array<T>> {
+        let mut array = Array::zeroed(self.bounds[self.len()] as usize)?;
+        let Some(home) = &self.home else { return Ok(array) };
+        if home.allocation() == Allocation::FirstTouch {
+            let parts = self.in_places(self.split(&mut array));
+            team.tasks_at_home(&self.whole, parts, |_, part| part.iter_mut().for_each(|item| *item = T::default()));
+        } else {
+            // Refused for one array, refused for all: who placed the graph's lists was told.
+            let _ = home.place(&array, &self.owners);
+        }
+        Ok(array)
+    }
+
+    /// Which node has which vertex.
+    pub fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    /// The places of each node's vertices, for [`Team::walk`](crate::team::Team::walk): [`members`](Self::members) are at each.
+    pub fn shares(&self) -> &[Range<usize>] {
+        &self.shares
+    }
+
+    /// The vertices at a place of [`shares`](Self::shares).
+    #[inline]
+    pub fn members(&self, place: usize) -> StepBy<Range<u32>> {
+        if self.stripes.is_empty() {
+            return self.range(self.block(place)).step_by(1);
+        }
+        let (nodes, range) = (self.owners.nodes() as u32, self.range(place % self.len()));
+        let node = (place / self.len()) as u32;
+        let first = range.start + (node + nodes - range.start % nodes) % nodes;
+        (first.min(range.end)..range.end).step_by(nodes as usize)
+    }
+
+    /// Which bits of the word number `word` are those of vertices at a place of [`shares`](Self::shares).
+    #[inline]
+    pub(crate) fn mask(&self, place: usize, word: usize) -> u64 {
+        if self.stripes.is_empty() {
+            return !0;
+        }
+        let nodes = self.stripes.len();
+        self.stripes[(place / self.len() + nodes - word * WORD_VERTICES % nodes) % nodes]
+    }
+
+    /// The block of a place of [`shares`](Self::shares).
+    #[inline]
+    pub(crate) fn block_of_share(&self, place: usize) -> usize {
+        if self.stripes.is_empty() { self.block(place) } else { place % self.len() }
+    }
+
+    /// The places of each node's blocks: [`block`](Self::block) is at each.
+    pub fn whole(&self) -> &[Range<usize>] {
+        &self.whole
+    }
+
+    /// The block at a place of [`whole`](Self::whole).
+    #[inline]
+    pub fn block(&self, place: usize) -> usize {
+        self.order[place] as usize
+    }
+
+    /// Something of each block, in the order of [`whole`](Self::whole).
+    pub fn in_places<T>(&self, by_block: impl IntoIterator<Item = T>) -> Vec<T> {
+        if self.whole.len() == 1 {
+            return by_block.into_iter().collect();
+        }
+        let mut by_block: Vec<Option<T>> = by_block.into_iter().map(Some).collect();
+        let at = |block: &u32| by_block[*block as usize].take().expect("invariant: each block has one place");
+        self.order.iter().map(at).collect()
     }
 
     /// How many there are.
@@ -137,6 +271,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::numa::Placement;
 
     fn blocks(degrees: &[u64]) -> Blocks {
         let mut before = vec![0];
@@ -183,6 +318,37 @@ mod tests {
                 next = range.end;
             }
             prop_assert_eq!(next, degrees.len());
+        }
+
+        #[test]
+        fn every_vertex_is_at_one_place_of_its_node_and_no_block_is_cut(
+            degrees in proptest::collection::vec(prop_oneof![9 => 0..20u64, 1 => 0..9000u64], 0..9000),
+            placement in proptest::sample::select(Placement::ALL.to_vec()),
+            nodes in 1..7usize,
+        ) {
+            let plain = blocks(&degrees);
+            let owners = Owners::of_degrees(placement, nodes, &degrees);
+            let dealt = plain.clone().dealt(owners.clone());
+            prop_assert_eq!(&dealt.bounds, &plain.bounds);
+            let mut seen = vec![0; degrees.len()];
+            for (node, share) in dealt.shares().iter().enumerate() {
+                for place in share.clone() {
+                    let block = dealt.range(dealt.block_of_share(place));
+                    let members: Vec<u32> = dealt.members(place).collect();
+                    for vertex in &members {
+                        prop_assert_eq!(owners.node(*vertex), node);
+                        prop_assert!(block.contains(vertex));
+                        seen[*vertex as usize] += 1;
+                    }
+                    let marked = block.filter(|v| dealt.mask(place, *v as usize / 64) >> (v % 64) & 1 == 1);
+                    prop_assert!(marked.eq(members));
+                }
+            }
+            prop_assert!(seen.iter().all(|times| *times == 1));
+            let mut order: Vec<usize> = dealt.whole().iter().cloned().flatten().map(|at| dealt.block(at)).collect();
+            prop_assert_eq!(&dealt.in_places(0..plain.len()), &order);
+            order.sort_unstable();
+            prop_assert!(order.into_iter().eq(0..plain.len()));
         }
     }
 }

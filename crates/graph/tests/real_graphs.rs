@@ -8,9 +8,11 @@ use biombo_graph::edges::EdgeList;
 use biombo_graph::ids::Ids;
 use biombo_graph::kernels::pagerank::Stop;
 use biombo_graph::kernels::{afforest, bfs, brandes, components, pagerank, shiloach_vishkin};
-use biombo_graph::pma::{Pma, Snapshot, Update};
+use biombo_graph::numa::{Load, Placed, Placement};
+use biombo_graph::pma::{Changing, Image, Layout, Snapshot, Update};
 use biombo_graph::team::Team;
 use biombo_graph::view::View;
+use biombo_graph::{adjacency, buffered};
 
 fn files() -> Vec<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/graphs");
@@ -59,9 +61,9 @@ fn answers<V: View>(name: &str, graph: &V, source: u32, team: &mut Team) -> (Vec
     (tree.depths(), bits.collect())
 }
 
-/// A tenth of a graph's edges goes from the dynamic layout and comes back in another order.
-fn churned(graph: &Csr, ids: &Ids, team: &mut Team) -> Snapshot {
-    let changing = Pma::from_view(graph, ids, true, team).unwrap();
+/// A tenth of a graph's edges goes from a dynamic layout and comes back in another order.
+fn churned<L: Layout>(graph: &Csr, ids: &Ids, team: &mut Team) -> Snapshot<L> {
+    let changing = Changing::<L>::from_view(graph, ids, true, team).unwrap();
     let id = |vertex: u32| ids.id(vertex).unwrap();
     let edges = (0..graph.vertices() as u32).flat_map(|v| graph.out_neighbors(v).iter().map(move |to| (v, *to)));
     let mut tenth: Vec<(u64, u64)> = edges.step_by(10).map(|(v, to)| (id(v), id(to))).collect();
@@ -76,8 +78,23 @@ fn churned(graph: &Csr, ids: &Ids, team: &mut Team) -> Snapshot {
     changing.snapshot(team).unwrap()
 }
 
+fn answers_as_over_csr<L: Layout>(
+    name: &str,
+    (graph, ids, source): (&Csr, &Ids, u32),
+    expected: &(Vec<i64>, Vec<u64>),
+    team: &mut Team,
+) {
+    let snapshot = churned::<L>(graph, ids, team);
+    snapshot.verify().unwrap();
+    // The one placement that cuts blocks; the tests of `numa` try all of them over each layout.
+    let placed = Placed::new(&snapshot, Placement::RoundRobin, 3, &Load::of(&snapshot, team));
+    let same = answers(name, &placed, source, team) == *expected;
+    assert!(same, "{name}: the answers over {} dealt to three nodes differ", L::NAME);
+    assert!(answers(name, &snapshot, source, team) == *expected, "{name}: the answers over csr and {} differ", L::NAME);
+}
+
 #[test]
-fn every_kernel_is_right_on_every_real_graph_and_the_same_for_all_threads_and_layouts() {
+fn every_kernel_is_right_on_every_real_graph_and_the_same_for_all_threads_layouts_and_placements() {
     for file in files() {
         let name = file.file_name().unwrap().to_string_lossy().split('.').next().unwrap().to_owned();
         let mut teams = [Team::new(1).unwrap(), Team::new(2).unwrap()];
@@ -92,12 +109,22 @@ fn every_kernel_is_right_on_every_real_graph_and_the_same_for_all_threads_and_la
                 answers(&name, &graph, source, &mut teams[1]) == expected,
                 "{name}: the answers of one and two threads differ"
             );
-            let snapshot = churned(&graph, &ids, &mut teams[1]);
-            snapshot.verify().unwrap();
-            assert!(
-                answers(&name, &snapshot, source, &mut teams[1]) == expected,
-                "{name}: the answers over csr and pma differ"
-            );
+            let load = Load::of(&graph, &mut teams[1]);
+            for placement in Placement::ALL {
+                let placed = Placed::new(&graph, placement, 2, &load);
+                let same = answers(&name, &placed, source, &mut teams[1]) == expected;
+                assert!(same, "{name}: the answers under {placement} differ");
+                let share = placed.edges_by_node(&mut teams[1])[0] as f64 / graph.edges() as f64;
+                eprintln!(
+                    "{name}, {shape:?}: {placement} gives the first of two nodes {:.2} % of the edges",
+                    100.0 * share
+                );
+                assert!(placement != Placement::RoundRobin || (share - 0.5).abs() < 0.05, "{name}: {share}");
+            }
+            let (graph, team) = ((&graph, &ids, source), &mut teams[1]);
+            answers_as_over_csr::<Image>(&name, graph, &expected, team);
+            answers_as_over_csr::<adjacency::Section>(&name, graph, &expected, team);
+            answers_as_over_csr::<buffered::Section>(&name, graph, &expected, team);
         }
     }
 }

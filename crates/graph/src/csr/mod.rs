@@ -3,6 +3,7 @@
 
 mod build;
 pub mod file;
+mod spread;
 
 use biombo_base::Result;
 

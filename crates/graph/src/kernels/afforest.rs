@@ -38,8 +38,8 @@ pub fn afforest<V: View>(view: &V, team: &mut Team) -> Result<Components> {
     let blocks = view.blocks();
     let out_lists = view.out_lists();
     for round in 0..ROUNDS {
-        team.blocks(blocks.len(), 1, |_, range| {
-            for vertex in range.flat_map(|block| blocks.range(block)) {
+        team.walk(blocks.shares(), 1, |_, places| {
+            for vertex in places.flat_map(|place| blocks.members(place)) {
                 if let Some(&neighbor) = out_lists.list(vertex).get(round) {
                     components.link(vertex, neighbor);
                 }
@@ -48,8 +48,8 @@ pub fn afforest<V: View>(view: &V, team: &mut Team) -> Result<Components> {
         components.compress(view, team);
     }
     let largest = most_frequent(&components, view.vertices());
-    team.blocks(blocks.len(), 1, |_, range| {
-        for vertex in range.flat_map(|block| blocks.range(block)) {
+    team.walk(blocks.shares(), 1, |_, places| {
+        for vertex in places.flat_map(|place| blocks.members(place)) {
             if Some(components.label(vertex)) == largest {
                 continue;
             }

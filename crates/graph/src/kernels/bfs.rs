@@ -7,6 +7,7 @@
 //! Source: Beamer, Asanović, Patterson, "Direction-Optimizing Breadth-First Search", SC 2012. Bottom up, this keeps which vertices are
 //! still to be reached as bits, so that 64 that are done cost one look.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use biombo_base::Result;
@@ -14,8 +15,9 @@ use biombo_base::Result;
 use super::check_source;
 use crate::bitmap::{Bitmap, bits};
 use crate::media::Array;
+use crate::numa::Owners;
 use crate::team::Team;
-use crate::view::{Lists, View, WORD_VERTICES};
+use crate::view::{Blocks, Lists, View, WORD_VERTICES};
 
 /// Bottom up from this share of the unexplored edges on (the paper's alpha).
 const ALPHA: u64 = 15;
@@ -90,17 +92,18 @@ impl Tree {
 pub fn bfs<V: View>(view: &V, source: u32, team: &mut Team) -> Result<Tree> {
     let vertices = view.vertices();
     check_source(source, vertices)?;
-    let tree = Tree { parents: Array::zeroed(vertices)? };
+    let tree = Tree { parents: view.blocks().zeroed(team)? };
     tree.reach(source, source);
-    let mut frontier = vec![source];
+    let owners = view.blocks().owners();
+    let mut frontier = Frontier::of(source, owners);
     let mut unexplored = view.edges();
     let mut ahead = view.out_degree(source) as u64;
     let mut sets: Option<[Bitmap; 3]> = None;
-    while !frontier.is_empty() {
+    while !frontier.vertices.is_empty() {
         if ahead <= unexplored / ALPHA {
             unexplored = unexplored.saturating_sub(ahead);
             frontier = down(view, &tree, &frontier, team);
-            ahead = edges_ahead(view, &frontier);
+            ahead = edges_ahead(view, &frontier.vertices);
             continue;
         }
         let [done, front, next] = match &mut sets {
@@ -109,10 +112,11 @@ pub fn bfs<V: View>(view: &V, source: u32, team: &mut Team) -> Result<Tree> {
         };
         mark(view, &tree, done, team);
         // What an earlier turn left in `front` does no harm: all neighbours of that frontier were reached since.
-        team.blocks(frontier.len(), INSERT_GRAIN, |_, range| {
-            frontier[range].iter().for_each(|vertex| front.insert(*vertex));
+        let vertices_of = &frontier.vertices;
+        team.walk(&frontier.shares, INSERT_GRAIN, |_, range| {
+            vertices_of[range].iter().for_each(|vertex| front.insert(*vertex));
         });
-        let mut awake = frontier.len() as u64;
+        let mut awake = frontier.vertices.len() as u64;
         loop {
             let before = awake;
             awake = up(view, &tree, done, front, next, team);
@@ -128,11 +132,48 @@ pub fn bfs<V: View>(view: &V, source: u32, team: &mut Team) -> Result<Tree> {
     Ok(tree)
 }
 
+/// Vertices that were reached last, those of each node one after the other.
+struct Frontier {
+    vertices: Vec<u32>,
+    shares: Vec<Range<usize>>,
+}
+
+impl Frontier {
+    fn of(source: u32, owners: &Owners) -> Self {
+        Self::joined(vec![vec![source]], owners)
+    }
+
+    /// Of what threads found.
+    fn joined(found: Vec<Vec<u32>>, owners: &Owners) -> Self {
+        let vertices = found.concat();
+        let nodes = owners.nodes();
+        if nodes == 1 {
+            let all = 0..vertices.len();
+            return Self { vertices, shares: vec![all] };
+        }
+        let mut ends = vec![0; nodes];
+        vertices.iter().for_each(|vertex| ends[owners.node(*vertex)] += 1);
+        let mut sum = 0;
+        for end in &mut ends {
+            (*end, sum) = (sum, sum + *end);
+        }
+        let mut sorted = vec![0; sum];
+        for vertex in vertices {
+            let end = &mut ends[owners.node(vertex)];
+            sorted[*end] = vertex;
+            *end += 1;
+        }
+        let begins = std::iter::once(0).chain(ends.iter().copied());
+        let shares = begins.zip(&ends).map(|(begin, end)| begin..*end).collect();
+        Self { vertices: sorted, shares }
+    }
+}
+
 /// The frontier's vertices reach their neighbours: the next frontier.
-fn down<V: View>(view: &V, tree: &Tree, frontier: &[u32], team: &mut Team) -> Vec<u32> {
+fn down<V: View>(view: &V, tree: &Tree, frontier: &Frontier, team: &mut Team) -> Frontier {
     let (lists, parents) = (view.out_lists(), &tree.parents[..]);
-    let found = gather(frontier.len(), FRONTIER_GRAIN, team, |range, found: &mut Vec<u32>| {
-        for &vertex in &frontier[range] {
+    let found = team.gather(&frontier.shares, FRONTIER_GRAIN, |range, found: &mut Vec<u32>| {
+        for &vertex in &frontier.vertices[range] {
             for &neighbor in lists.list(vertex) {
                 let parent = &parents[neighbor as usize];
                 if parent.load(Relaxed) == 0 && parent.compare_exchange(0, vertex + 1, Relaxed, Relaxed).is_ok() {
@@ -141,7 +182,7 @@ fn down<V: View>(view: &V, tree: &Tree, frontier: &[u32], team: &mut Team) -> Ve
             }
         }
     });
-    found.concat()
+    Frontier::joined(found, view.blocks().owners())
 }
 
 /// About how many edges leave the frontier: of a large one, by a sample, for each look at a degree is a miss of the cache.
@@ -153,9 +194,10 @@ fn edges_ahead<V: View>(view: &V, frontier: &[u32]) -> u64 {
 
 /// Which vertices are reached, as bits.
 fn mark<V: View>(view: &V, tree: &Tree, done: &Bitmap, team: &mut Team) {
-    team.blocks(view.blocks().len(), 1, |_, range| {
-        for block in range {
-            let vertices = view.blocks().indexes(block);
+    let blocks = view.blocks();
+    team.walk(blocks.whole(), 1, |_, places| {
+        for place in places {
+            let vertices = blocks.indexes(blocks.block(place));
             for (word, parents) in (vertices.start / WORD_VERTICES..).zip(tree.parents[vertices].chunks(WORD_VERTICES))
             {
                 let mut reached = 0;
@@ -172,13 +214,20 @@ fn mark<V: View>(view: &V, tree: &Tree, done: &Bitmap, team: &mut Team) {
 
 /// Vertices that are not reached look for a neighbour in the frontier: how many found one; they are `next`.
 fn up<V: View>(view: &V, tree: &Tree, done: &Bitmap, front: &Bitmap, next: &Bitmap, team: &mut Team) -> u64 {
-    let found = gather(view.blocks().len(), 1, team, |range, awake: &mut u64| {
+    let blocks = view.blocks();
+    // Then a word has vertices of several nodes, and none of them may write all of it.
+    let is_striped = blocks.owners().is_striped();
+    if is_striped {
+        team.walk(blocks.whole(), 1, |_, places| {
+            places.flat_map(|place| words(blocks, blocks.block(place))).for_each(|word| next.set_word(word, 0));
+        });
+    }
+    let found = team.gather(blocks.shares(), 1, |places, awake: &mut u64| {
         let lists = view.in_lists();
-        for block in range {
-            let vertices = view.blocks().indexes(block);
-            for word in vertices.start / WORD_VERTICES..vertices.end.div_ceil(WORD_VERTICES) {
+        for place in places {
+            for word in words(blocks, blocks.block_of_share(place)) {
                 let (mut found, mut hopeless) = (0, 0);
-                for bit in bits(!done.word(word)) {
+                for bit in bits(!done.word(word) & blocks.mask(place, word)) {
                     let vertex = (word * WORD_VERTICES) as u32 + bit;
                     let neighbors = lists.list(vertex);
                     match neighbors.iter().find(|neighbor| front.contains(**neighbor)) {
@@ -190,8 +239,13 @@ fn up<V: View>(view: &V, tree: &Tree, done: &Bitmap, front: &Bitmap, next: &Bitm
                         None => {}
                     }
                 }
-                next.set_word(word, found);
-                done.set_word(word, done.word(word) | found | hopeless);
+                if is_striped {
+                    next.insert_word(word, found);
+                    done.insert_word(word, found | hopeless);
+                } else {
+                    next.set_word(word, found);
+                    done.set_word(word, done.word(word) | found | hopeless);
+                }
                 *awake += u64::from(found.count_ones());
             }
         }
@@ -200,43 +254,20 @@ fn up<V: View>(view: &V, tree: &Tree, done: &Bitmap, front: &Bitmap, next: &Bitm
 }
 
 /// The members of `set`.
-fn listed<V: View>(view: &V, set: &Bitmap, team: &mut Team) -> Vec<u32> {
-    let found = gather(view.blocks().len(), 1, team, |range, list: &mut Vec<u32>| {
-        for block in range {
-            let vertices = view.blocks().indexes(block);
-            for word in vertices.start / WORD_VERTICES..vertices.end.div_ceil(WORD_VERTICES) {
-                list.extend(bits(set.word(word)).map(|bit| (word * WORD_VERTICES) as u32 + bit));
-            }
+fn listed<V: View>(view: &V, set: &Bitmap, team: &mut Team) -> Frontier {
+    let blocks = view.blocks();
+    let found = team.gather(blocks.whole(), 1, |places, list: &mut Vec<u32>| {
+        for word in places.flat_map(|place| words(blocks, blocks.block(place))) {
+            list.extend(bits(set.word(word)).map(|bit| (word * WORD_VERTICES) as u32 + bit));
         }
     });
-    found.into_iter().flatten().collect()
+    Frontier::joined(found, blocks.owners())
 }
 
-/// What each thread gathers from the blocks of `0..count` that it takes.
-fn gather<R: Default + Send>(
-    count: usize,
-    grain: usize,
-    team: &mut Team,
-    work: impl Fn(std::ops::Range<usize>, &mut R) + Sync,
-) -> Vec<R> {
-    if count <= grain {
-        // A small frontier is not worth waking anybody: searches of long thin graphs have thousands of them.
-        let mut found = R::default();
-        work(0..count, &mut found);
-        return vec![found];
-    }
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let threads = team.threads();
-    team.map(threads, |_, _| {
-        let mut found = R::default();
-        loop {
-            let begin = next.fetch_add(grain, Relaxed);
-            if begin >= count {
-                return found;
-            }
-            work(begin..(begin + grain).min(count), &mut found);
-        }
-    })
+/// The words of a block's vertices.
+fn words(blocks: &Blocks, block: usize) -> Range<usize> {
+    let vertices = blocks.indexes(block);
+    vertices.start / WORD_VERTICES..vertices.end.div_ceil(WORD_VERTICES)
 }
 
 /// Checks a tree: every reachable vertex is reached, by an edge of the graph, from a parent one step nearer to the source.

@@ -18,6 +18,7 @@ use super::bfs::bfs;
 use super::check_source;
 use crate::bitmap::Bitmap;
 use crate::media::Array;
+use crate::numa::Owners;
 use crate::team::Team;
 use crate::view::{Lists, View};
 
@@ -60,26 +61,27 @@ impl Values {
 pub fn brandes<V: View>(view: &V, sources: &[u32], team: &mut Team) -> Result<Array<f64>> {
     let vertices = view.vertices();
     sources.iter().try_for_each(|source| check_source(*source, vertices))?;
-    let scores = Values(Array::zeroed(vertices)?);
-    let (paths, shares) = (Values(Array::zeroed(vertices)?), Values(Array::zeroed(vertices)?));
+    let blocks = view.blocks();
+    let scores = Values(blocks.zeroed(team)?);
+    let (paths, shares) = (Values(blocks.zeroed(team)?), Values(blocks.zeroed(team)?));
     let level = Bitmap::new(vertices)?;
     let (in_lists, out_lists) = (view.in_lists(), view.out_lists());
     for &source in sources {
-        let (order, levels) = levels(bfs(view, source, team)?.depths());
+        let Levels { order, levels, shares: nodes } = levels(bfs(view, source, team)?.depths(), blocks.owners());
         paths.set(source, 1.0);
-        for pair in levels.windows(2) {
+        for (pair, below) in levels.windows(2).zip(&nodes[1..]) {
             let above = &order[pair[0].clone()];
             above.iter().for_each(|vertex| level.insert(*vertex));
-            each(&order[pair[1].clone()], team, |vertex| {
+            each(&order, below, team, |vertex| {
                 let neighbors = in_lists.list(vertex).iter();
                 paths.set(vertex, neighbors.filter(|v| level.contains(**v)).map(|v| paths.get(*v)).sum());
             });
             level.clear_words_of(above);
         }
-        for (at, range) in levels.iter().enumerate().rev() {
+        for at in (0..levels.len()).rev() {
             let below = levels.get(at + 1).map_or(&[][..], |range| &order[range.clone()]);
             below.iter().for_each(|vertex| level.insert(*vertex));
-            each(&order[range.clone()], team, |vertex| {
+            each(&order, &nodes[at], team, |vertex| {
                 let neighbors = out_lists.list(vertex).iter();
                 let given = neighbors.filter(|v| level.contains(**v)).map(|v| shares.get(*v)).sum::<f64>();
                 let dependency = given * paths.get(vertex);
@@ -97,14 +99,28 @@ pub fn brandes<V: View>(view: &V, sources: &[u32], team: &mut Team) -> Result<Ar
     Ok(answer)
 }
 
-/// The vertices that are reached, by depth and ascending within each, and which part of them each depth has.
-fn levels(depths: Vec<i64>) -> (Vec<u32>, Vec<Range<usize>>) {
+/// The vertices that are reached.
+struct Levels {
+    /// By depth, those of a depth by their nodes, and ascending within each.
+    order: Vec<u32>,
+    /// Which part of them each depth has.
+    levels: Vec<Range<usize>>,
+    /// And of that each node.
+    shares: Vec<Vec<Range<usize>>>,
+}
+
+fn levels(depths: Vec<i64>, owners: &Owners) -> Levels {
+    let nodes = owners.nodes();
+    // Where the vertices of a depth and a node are.
+    let place = |depth: usize, vertex: u32| depth * nodes + owners.node(vertex);
     let mut ends: Vec<usize> = Vec::new();
-    for depth in depths.iter().filter_map(|depth| usize::try_from(*depth).ok()) {
-        if depth >= ends.len() {
-            ends.resize(depth + 1, 0);
+    for (depth, vertex) in depths.iter().zip(0..) {
+        if let Ok(depth) = usize::try_from(*depth) {
+            if (depth + 1) * nodes > ends.len() {
+                ends.resize((depth + 1) * nodes, 0);
+            }
+            ends[place(depth, vertex)] += 1;
         }
-        ends[depth] += 1;
     }
     let mut sum = 0;
     for end in &mut ends {
@@ -113,17 +129,21 @@ fn levels(depths: Vec<i64>) -> (Vec<u32>, Vec<Range<usize>>) {
     let mut order = vec![0; sum];
     for (depth, vertex) in depths.into_iter().zip(0..) {
         if let Ok(depth) = usize::try_from(depth) {
-            order[ends[depth]] = vertex;
-            ends[depth] += 1;
+            let end = &mut ends[place(depth, vertex)];
+            order[*end] = vertex;
+            *end += 1;
         }
     }
     let begins = std::iter::once(0).chain(ends.iter().copied());
-    let ranges = begins.zip(&ends).map(|(begin, end)| begin..*end).collect();
-    (order, ranges)
+    let ranges: Vec<Range<usize>> = begins.zip(&ends).map(|(begin, end)| begin..*end).collect();
+    let shares: Vec<Vec<Range<usize>>> = ranges.chunks(nodes).map(<[_]>::to_vec).collect();
+    let levels = shares.iter().map(|level| level[0].start..level[nodes - 1].end).collect();
+    Levels { order, levels, shares }
 }
 
-fn each(vertices: &[u32], team: &mut Team, work: impl Fn(u32) + Sync) {
-    team.blocks(vertices.len(), LEVEL_GRAIN, |_, range| vertices[range].iter().for_each(|vertex| work(*vertex)));
+/// `work` on the vertices of a level.
+fn each(order: &[u32], shares: &[Range<usize>], team: &mut Team, work: impl Fn(u32) + Sync) {
+    team.walk(shares, LEVEL_GRAIN, |_, range| order[range].iter().for_each(|vertex| work(*vertex)));
 }
 
 /// Checks scores against those of Brandes' own formulation, with a queue and a stack. The tolerance is relative to the largest score.

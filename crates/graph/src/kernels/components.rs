@@ -18,9 +18,10 @@ pub struct Components {
 impl Components {
     /// Each vertex for itself.
     pub(super) fn alone<V: View>(view: &V, team: &mut Team) -> Result<Self> {
-        let labels = Array::<AtomicU32>::zeroed(view.vertices())?;
-        team.blocks(view.blocks().len(), 1, |_, range| {
-            range.flat_map(|block| view.blocks().range(block)).for_each(|v| labels[v as usize].store(v, Relaxed));
+        let blocks = view.blocks();
+        let labels: Array<AtomicU32> = blocks.zeroed(team)?;
+        team.walk(blocks.shares(), 1, |_, places| {
+            places.flat_map(|place| blocks.members(place)).for_each(|v| labels[v as usize].store(v, Relaxed));
         });
         Ok(Self { labels })
     }
@@ -56,8 +57,9 @@ impl Components {
 
     /// Hang every vertex right below its root.
     pub(super) fn compress<V: View>(&self, view: &V, team: &mut Team) {
-        team.blocks(view.blocks().len(), 1, |_, range| {
-            for vertex in range.flat_map(|block| view.blocks().range(block)) {
+        let blocks = view.blocks();
+        team.walk(blocks.shares(), 1, |_, places| {
+            for vertex in places.flat_map(|place| blocks.members(place)) {
                 let mut label = self.label(vertex);
                 let mut above = self.label(label);
                 if label == above {

@@ -66,24 +66,31 @@ pub fn pagerank<V: View>(view: &V, stop: Stop, team: &mut Team) -> Result<Scores
         return Err(Error::invalid(format!("the tolerance {} is no number from 0", stop.tolerance)));
     }
     let vertices = view.vertices();
-    let mut scores = Array::<f64>::zeroed(vertices)?;
-    let mut given = Array::<f32>::zeroed(vertices)?;
-    let mut next = Array::<f32>::zeroed(vertices)?;
-    let mut shares = Array::<f32>::zeroed(vertices)?;
-    let parts = view.blocks().split(&mut shares).into_iter().enumerate().collect();
-    team.tasks(parts, |_, (block, shares)| share(view.out_lists(), view.blocks().range(block), shares));
+    let blocks = view.blocks();
+    let mut scores: Array<f64> = blocks.zeroed(team)?;
+    let mut given: Array<f32> = blocks.zeroed(team)?;
+    let mut next: Array<f32> = blocks.zeroed(team)?;
+    let mut shares: Array<f32> = blocks.zeroed(team)?;
+    let parts = blocks.in_places(blocks.split(&mut shares).into_iter().enumerate());
+    team.tasks_of(blocks.whole(), parts, |_, (block, shares)| share(view.out_lists(), blocks.range(block), shares));
 
     let even = 1.0 / vertices as f64;
     scores.fill(even);
-    let mut sums = over(view.blocks(), team, &mut scores, &mut given, |block, scores, given| Sums {
+    let mut striped = Striped::over(blocks, vertices)?;
+    let mut sums = over(blocks, team, &mut scores, &mut given, |block, scores, given| Sums {
         change: 0.0,
         dangling: give(scores, &shares[indexes(&block)], given),
     });
     let (mut iterations, mut change) = (0, f64::INFINITY);
     while iterations < stop.iterations && change >= stop.tolerance {
         let base = (1.0 - DAMPING) * even + DAMPING * sums.dangling * even;
-        sums = over(view.blocks(), team, &mut scores, &mut next, |block, scores, next| {
-            let change = pull(view.in_lists(), block.clone(), base, &given, scores);
+        // What round robin deals does not stand together: it is pulled where it belongs, and added up block by block as everywhere.
+        let pulled = striped.pull(view, &given, team);
+        sums = over(blocks, team, &mut scores, &mut next, |block, scores, next| {
+            let change = match pulled {
+                None => pull(view.in_lists(), block.clone(), base, &given, scores),
+                Some(incoming) => take(incoming, block.clone(), blocks.owners().nodes(), base, scores),
+            };
             Sums { change, dangling: give(scores, &shares[indexes(&block)], next) }
         });
         std::mem::swap(&mut given, &mut next);
@@ -103,6 +110,55 @@ fn pull(lists: impl Lists, block: Range<u32>, base: f64, given: &[f32], scores: 
         // In the order of the list, one after the other: more sums at once would cost more in wrong guesses at the ends of lists.
         let incoming: f64 = lists.list(vertex).iter().map(|neighbor| f64::from(given[*neighbor as usize])).sum();
         let new = base + DAMPING * incoming;
+        change += (new - *score).abs();
+        *score = new;
+    }
+    change
+}
+
+/// What comes in at each vertex, where vertices that follow each other are on different nodes: the vertices of each node together, so
+/// that no two nodes write one cache line. Empty where blocks belong to nodes.
+struct Striped {
+    incoming: Vec<Array<f64>>,
+}
+
+impl Striped {
+    fn over(blocks: &Blocks, vertices: usize) -> Result<Self> {
+        let nodes = if blocks.owners().is_striped() { blocks.owners().nodes() } else { 0 };
+        let of = |node: usize| Array::zeroed(vertices.saturating_sub(node).div_ceil(nodes));
+        Ok(Self { incoming: (0..nodes).map(of).collect::<Result<_>>()? })
+    }
+
+    /// The sums of an iteration, each node's by its own threads; `None` where blocks belong to nodes.
+    fn pull<V: View>(&mut self, view: &V, given: &[f32], team: &mut Team) -> Option<&[Array<f64>]> {
+        if self.incoming.is_empty() {
+            return None;
+        }
+        let blocks = view.blocks();
+        let mut tasks = Vec::with_capacity(blocks.shares().iter().map(Range::len).sum());
+        for (incoming, places) in self.incoming.iter_mut().zip(blocks.shares()) {
+            let mut rest = &mut incoming[..];
+            for place in places.clone() {
+                let (part, after) = std::mem::take(&mut rest).split_at_mut(blocks.members(place).len());
+                tasks.push((place, part));
+                rest = after;
+            }
+        }
+        team.tasks_of(blocks.shares(), tasks, |_, (place, incoming)| {
+            let lists = view.in_lists();
+            for (sum, vertex) in incoming.iter_mut().zip(blocks.members(place)) {
+                *sum = lists.list(vertex).iter().map(|neighbor| f64::from(given[*neighbor as usize])).sum();
+            }
+        });
+        Some(&self.incoming)
+    }
+}
+
+/// New scores of a block from what came in, as [`pull`] makes them.
+fn take(incoming: &[Array<f64>], block: Range<u32>, nodes: usize, base: f64, scores: &mut [f64]) -> f64 {
+    let mut change = 0.0;
+    for (score, vertex) in scores.iter_mut().zip(indexes(&block)) {
+        let new = base + DAMPING * incoming[vertex % nodes][vertex / nodes];
         change += (new - *score).abs();
         *score = new;
     }
@@ -147,7 +203,7 @@ fn over(
 ) -> Sums {
     let parts = blocks.split(scores).into_iter().zip(blocks.split(given)).enumerate();
     let mut parts: Vec<_> = parts.map(|(block, part)| (blocks.range(block), part, Sums::default())).collect();
-    team.tasks(parts.iter_mut().collect(), |_, (block, (scores, given), sums)| {
+    team.tasks_of(blocks.whole(), blocks.in_places(parts.iter_mut()), |_, (block, (scores, given), sums)| {
         *sums = work(block.clone(), scores, given);
     });
     parts.iter().fold(Sums::default(), |sum, (_, _, more)| Sums {

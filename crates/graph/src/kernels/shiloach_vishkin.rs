@@ -5,6 +5,7 @@
 //! Sources: Shiloach, Vishkin, "An O(log n) parallel connectivity algorithm", Journal of Algorithms 3, 1982; Bader, Cong, Feo,
 //! "On the Architectural Requirements for Efficient Execution of Graph Algorithms", ICPP 2005.
 
+use std::iter::StepBy;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -24,8 +25,8 @@ pub fn shiloach_vishkin<V: View>(view: &V, team: &mut Team) -> Result<Components
     let mut goes_on = true;
     while goes_on {
         let changed = AtomicBool::new(false);
-        team.blocks(blocks.len(), 1, |_, range| {
-            if range.filter(|block| hook(view.out_lists(), blocks.range(*block), &components.labels)).count() > 0 {
+        team.walk(blocks.shares(), 1, |_, places| {
+            if places.filter(|place| hook(view.out_lists(), blocks.members(*place), &components.labels)).count() > 0 {
                 changed.store(true, Relaxed);
             }
         });
@@ -35,13 +36,13 @@ pub fn shiloach_vishkin<V: View>(view: &V, team: &mut Team) -> Result<Components
     Ok(components)
 }
 
-/// Hang roots below smaller ones along the edges of a block; whether there was any. A hook may be undone by another thread's: the next
+/// Hang roots below smaller ones along the edges of some vertices; whether there was any. A hook may be undone by another thread's: the next
 /// round looks again.
 #[inline(never)]
-fn hook(lists: impl Lists, block: Range<u32>, labels: &[AtomicU32]) -> bool {
+fn hook(lists: impl Lists, members: StepBy<Range<u32>>, labels: &[AtomicU32]) -> bool {
     let label = |vertex: u32| labels[vertex as usize].load(Relaxed);
     let mut has_hooked = false;
-    for vertex in block {
+    for vertex in members {
         for &neighbor in lists.list(vertex) {
             let (one, other) = (label(vertex), label(neighbor));
             if one == other {

@@ -1,7 +1,7 @@
 //! Changes of a section's edges: how they wait in its log, and how they come into a list.
 
 /// The most changes that are sorted at once: their order takes 21 bits.
-pub(super) const SORTED_MAX: usize = 1 << ORDER_BITS;
+pub(crate) const SORTED_MAX: usize = 1 << ORDER_BITS;
 
 const ORDER_BITS: u32 = 21;
 /// The neighbour's bits begin here; above them stand the 10 of the vertex.
@@ -11,28 +11,28 @@ const VERTEX: u32 = NEIGHBOR + 31;
 /// An edge of a section appears or disappears: `vertex (10 bits) | neighbour (31) | order (21) | appears (1)`, so that sorting numbers
 /// sorts by vertex, neighbour and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Change(u64);
+pub struct Change(u64);
 
 impl Change {
     /// The edge from vertex `local` of the section to `neighbor` is there from now on, or no more.
     #[inline]
-    pub(super) fn new(local: usize, neighbor: u32, appears: bool) -> Self {
+    pub(crate) fn new(local: usize, neighbor: u32, appears: bool) -> Self {
         Self((local as u64) << VERTEX | u64::from(neighbor) << NEIGHBOR | u64::from(appears))
     }
 
     /// The vertex's number within the section.
     #[inline]
-    pub(super) fn vertex(self) -> usize {
+    pub(crate) fn vertex(self) -> usize {
         (self.0 >> VERTEX) as usize
     }
 
     #[inline]
-    pub(super) fn neighbor(self) -> u32 {
+    pub(crate) fn neighbor(self) -> u32 {
         (self.0 >> NEIGHBOR) as u32 & (u32::MAX >> 1)
     }
 
     #[inline]
-    pub(super) fn appears(self) -> bool {
+    pub(crate) fn appears(self) -> bool {
         self.0 & 1 == 1
     }
 
@@ -42,7 +42,7 @@ impl Change {
 }
 
 /// `changes`, at most [`SORTED_MAX`] in the order in which they were made: sorted, and of several of one edge the last alone.
-pub(super) fn sort(changes: &[Change], sorted: &mut Vec<Change>) {
+pub(crate) fn sort(changes: &[Change], sorted: &mut Vec<Change>) {
     sorted.clear();
     sorted.extend(changes.iter().zip(0..).map(|(change, order): (_, u64)| Change(change.0 | order << 1)));
     sorted.sort_unstable();
@@ -57,7 +57,7 @@ pub(super) fn sort(changes: &[Change], sorted: &mut Vec<Change>) {
 }
 
 /// Append `list` to `out`, with `changes` of the same vertex, sorted, made on the way. O(changes log list) and the copying.
-pub(super) fn merge_list(list: &[u32], changes: &[Change], out: &mut Vec<u32>) {
+pub(crate) fn merge_list(list: &[u32], changes: &[Change], out: &mut Vec<u32>) {
     let mut at = 0;
     for change in changes {
         let neighbor = change.neighbor();
@@ -72,7 +72,7 @@ pub(super) fn merge_list(list: &[u32], changes: &[Change], out: &mut Vec<u32>) {
 }
 
 /// How many of `list` are below `neighbor`: near its beginning soonest.
-fn position(list: &[u32], neighbor: u32) -> usize {
+pub(crate) fn position(list: &[u32], neighbor: u32) -> usize {
     let mut bound = 1;
     while bound < list.len() && list[bound] < neighbor {
         bound *= 2;

@@ -23,7 +23,7 @@ use biombo_journal::{BATCH_BYTES_MAX, Durability, JournalOptions};
 
 use super::kept::{Disk, Kept, Media, Pmem, Visit};
 use super::names::Names;
-use super::{Pma, Snapshot, Update, record};
+use super::{Changing, Image, Layout, Snapshot, Update, record};
 use crate::csr::file::{self, Contents};
 use crate::csr::{Csr, Shape};
 use crate::ids::Ids;
@@ -49,7 +49,7 @@ impl Default for DurableOptions {
     }
 }
 
-/// A graph that changes and survives; see the module. All methods may be called by any number of threads.
+/// A graph that changes and survives, in the layout `pma`; see the module.
 ///
 /// ```
 /// use biombo_base::io::RealIo;
@@ -67,8 +67,12 @@ impl Default for DurableOptions {
 /// assert_eq!(graph.neighbors(1), Some(vec![2]));
 /// # Ok::<(), biombo_base::Error>(())
 /// ```
-pub struct Durable {
-    graph: Pma,
+pub type Durable = DurableChanging<Image>;
+
+/// A graph that changes and survives, in memory in the layout `L`. What is kept is the same for every layout, so that a graph may be opened in
+/// another one than it was made in. All methods may be called by any number of threads.
+pub struct DurableChanging<L: Layout> {
+    graph: Changing<L>,
     kept: Kept,
     turn: Turn,
     checkpoint_bytes: u64,
@@ -117,7 +121,7 @@ impl Turn {
     }
 }
 
-impl Durable {
+impl<L: Layout> DurableChanging<L> {
     /// Whether `dir` has such a graph, on whatever medium.
     ///
     /// # Errors
@@ -240,7 +244,7 @@ impl Durable {
         open: impl FnOnce(&mut Visit<'_>) -> Result<Kept>,
     ) -> Result<Self> {
         let Contents { graph, ids, keeps_loops, applied } = image;
-        let mut changing = Pma::from_view(&graph, &Ids::dense(graph.vertices()), keeps_loops, team)?;
+        let mut changing = Changing::from_view(&graph, &Ids::dense(graph.vertices()), keeps_loops, team)?;
         drop(graph);
         if let Some(ids) = ids {
             let names = Names::in_order(ids);
@@ -350,20 +354,20 @@ impl Durable {
         Ok(())
     }
 
-    /// See [`Pma::snapshot`].
+    /// See [`Changing::snapshot`].
     ///
     /// # Errors
     /// `Io` when there is no memory.
-    pub fn snapshot(&self, team: &mut Team) -> Result<Snapshot> {
+    pub fn snapshot(&self, team: &mut Team) -> Result<Snapshot<L>> {
         self.graph.snapshot(team)
     }
 
-    /// See [`Pma::neighbors`].
+    /// See [`Changing::neighbors`].
     pub fn neighbors(&self, id: u64) -> Option<Vec<u64>> {
         self.graph.neighbors(id)
     }
 
-    /// See [`Pma::in_neighbors`].
+    /// See [`Changing::in_neighbors`].
     pub fn in_neighbors(&self, id: u64) -> Option<Vec<u64>> {
         self.graph.in_neighbors(id)
     }
@@ -383,7 +387,7 @@ impl Durable {
         self.kept.media()
     }
 
-    /// How much memory the graph takes, in bytes; see [`Pma::memory_bytes`].
+    /// How much memory the graph takes, in bytes; see [`Changing::memory_bytes`].
     pub fn memory_bytes(&self) -> usize {
         self.graph.memory_bytes()
     }

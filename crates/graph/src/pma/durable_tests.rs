@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::pma::tests::model::Model;
 use crate::pma::tests::update;
+use crate::{adjacency, buffered};
 
 const DIR: &str = "graphs/one";
 
@@ -296,6 +297,36 @@ fn two_writers_leave_in_the_journal_what_they_left_in_memory() {
             Durable::open(io.clone(), dir.path(), options(MODES[round as usize % 3], 200_000), &mut team()).unwrap();
         assert!(told(&graph) == before, "round {round}: the journal says otherwise");
     }
+}
+
+#[test]
+fn a_kept_graph_opens_in_every_layout_and_goes_on_in_it() {
+    for (seed, shape) in [(1, Shape::DIRECTED), (2, Shape::UNDIRECTED), (3, Shape::GAP)] {
+        let (io, mut model, mut random) = (SimIo::new(seed), Model::new(shape), Random(seed));
+        create(&io, shape).unwrap();
+        for _ in 0..3 {
+            goes_on::<Image>(&io, &mut model, &mut random);
+            goes_on::<adjacency::Section>(&io, &mut model, &mut random);
+            goes_on::<buffered::Section>(&io, &mut model, &mut random);
+        }
+        check(&open(&io, 1 << 20).unwrap(), &model).unwrap();
+    }
+}
+
+/// Opened, changed, saved now and then, and closed.
+fn goes_on<L: Layout>(io: &SimIo, model: &mut Model, random: &mut Random) {
+    let io: Arc<dyn Io> = Arc::new(io.clone());
+    let graph = DurableChanging::<L>::open(io, Path::new(DIR), options(MODES[0], 3000), &mut team()).unwrap();
+    model.check(&graph.snapshot(&mut team()).unwrap()).unwrap();
+    for _ in 0..12 {
+        let batch = random_batch(random);
+        graph.apply(&batch, Durability::Os).unwrap();
+        model.apply(&batch);
+    }
+    if random.below(2) == 0 {
+        graph.checkpoint().unwrap();
+    }
+    model.check(&graph.snapshot(&mut team()).unwrap()).unwrap();
 }
 
 #[test]

@@ -18,13 +18,11 @@ use std::sync::Arc;
 
 use biombo_base::{Error, Result};
 
-use super::changes::{Change, merge_list};
+use super::changes::{Change, merge_list, sort};
+use super::layout::{Layout, Scratch, VERTICES};
+use super::tuning::Tuning;
 use crate::media::{Block, PAGE_LEN, Pool};
 
-/// Vertices of a section, as a power of two.
-pub(super) const SHIFT: u32 = 10;
-/// Vertices of a section.
-pub(super) const VERTICES: usize = 1 << SHIFT;
 /// Where the rooms stand.
 const ROOMS: usize = 2 * VERTICES;
 /// Where the lists begin.
@@ -40,54 +38,104 @@ const TAIL_SHARE: usize = 32;
 /// Changes are made in place when they are fewer than this share of a section's edges; otherwise rewriting it is cheaper.
 const IN_PLACE_SHARE: u64 = 24;
 
-/// A section; see the module.
+/// A section of the layout `pma`.
 #[derive(Debug)]
-pub(super) struct Image {
+pub struct Image {
     block: Block,
     used: usize,
     edges: u64,
 }
 
-impl Image {
-    /// A section without edges.
-    pub(super) fn empty(pool: &Pool) -> Result<Self> {
+impl Layout for Image {
+    const NAME: &'static str = "pma";
+    const TUNING: Tuning = Tuning { log_share: 16, log_min: 256, edges_share: 1, edges_min: 0 };
+
+    type Waiting = ();
+
+    fn empty(pool: &Pool) -> Result<Self> {
         let mut block = pool.block(HEAD)?;
         block[..HEAD].fill(0);
         Ok(Self { block, used: HEAD, edges: 0 })
     }
 
-    /// The words of all vertices.
-    #[inline]
-    fn words(&self) -> &[u32; ROOMS] {
-        self.block.first_chunk().expect("invariant: a block begins with the words")
+    fn build(pool: &Pool, scratch: &mut Vec<u32>, append: impl FnMut(usize, &mut Vec<u32>)) -> Result<Self> {
+        let edges = lay_out(scratch, append)?;
+        Self::of(pool, scratch, edges)
     }
 
-    /// The neighbours of the vertex `local` of the section.
     #[inline]
-    pub(super) fn list(&self, local: usize) -> &[u32] {
+    fn list(&self, local: usize) -> &[u32] {
         let words = self.words();
         let (start, length) = (words[2 * local] as usize, words[2 * local + 1] as usize);
         &self.block[start..start + length]
     }
 
-    /// How many there are.
     #[inline]
-    pub(super) fn degree(&self, local: usize) -> usize {
+    fn degree(&self, local: usize) -> usize {
         self.words()[2 * local + 1] as usize
     }
 
-    /// How many edges it has.
-    pub(super) fn edges(&self) -> u64 {
+    fn memory(&self) -> &[u32] {
+        &self.block
+    }
+
+    fn edges(&self) -> u64 {
         self.edges
     }
 
-    /// A section with the lists that `append` appends, vertex by vertex. O(edges).
-    ///
-    /// # Errors
-    /// `Invalid` for more than 2^32 of them with their gaps, `Io` when there is no memory.
-    pub(super) fn build(pool: &Pool, scratch: &mut Vec<u32>, append: impl FnMut(usize, &mut Vec<u32>)) -> Result<Self> {
-        let edges = lay_out(scratch, append)?;
-        Self::of(pool, scratch, edges)
+    fn bring_in(
+        section: &mut Arc<Self>,
+        (): &mut (),
+        changes: &[Change],
+        pool: &Pool,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        sort(changes, &mut scratch.sorted);
+        Self::merge(section, &scratch.sorted, pool, &mut scratch.lists)
+    }
+
+    fn verify(&self, present: usize, vertices: usize) -> Result<(), String> {
+        let mut stretches = Vec::new();
+        let mut edges = 0;
+        for local in 0..VERTICES {
+            let (start, length) = (self.block[2 * local] as usize, self.block[2 * local + 1] as usize);
+            let room = self.block[ROOMS + local] as usize;
+            if length > room || (room > 0 && (start < HEAD || start + room > self.used)) || self.used > self.block.len()
+            {
+                return Err(format!(
+                    "vertex {local} of a section has {length} neighbours at {start} with room for {room}"
+                ));
+            }
+            let list = self.list(local);
+            if list.windows(2).any(|pair| pair[0] >= pair[1])
+                || list.last().is_some_and(|last| *last as usize >= vertices)
+            {
+                return Err(format!("the neighbours of vertex {local} of a section do not ascend below {vertices}"));
+            }
+            if local >= present && length > 0 {
+                return Err(format!("vertex {local} of a section has neighbours and is not there"));
+            }
+            if room > 0 {
+                stretches.push((start, room));
+            }
+            edges += length as u64;
+        }
+        stretches.sort_unstable();
+        if stretches.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
+            return Err("lists of a section overlap".to_owned());
+        }
+        if edges != self.edges {
+            return Err(format!("a section has {edges} edges and counts {}", self.edges));
+        }
+        Ok(())
+    }
+}
+
+impl Image {
+    /// The words of all vertices.
+    #[inline]
+    fn words(&self) -> &[u32; ROOMS] {
+        self.block.first_chunk().expect("invariant: a block begins with the words")
     }
 
     fn of(pool: &Pool, laid_out: &[u32], edges: u64) -> Result<Self> {
@@ -139,8 +187,8 @@ impl Image {
     /// image or copying it pays; or into a rewritten one. Making changes once more that were made already changes nothing.
     ///
     /// # Errors
-    /// As [`build`](Self::build): some of the changes may have been made.
-    pub(super) fn merge(image: &mut Arc<Self>, changes: &[Change], pool: &Pool, scratch: &mut Vec<u32>) -> Result<()> {
+    /// `Invalid` for more than 2^32 edges with their gaps, `Io` when there is no memory: some of the changes may have been made.
+    fn merge(image: &mut Arc<Self>, changes: &[Change], pool: &Pool, scratch: &mut Vec<u32>) -> Result<()> {
         if changes.is_empty() {
             return Ok(());
         }
@@ -168,46 +216,6 @@ impl Image {
                 (own.used, own.edges) = (scratch.len(), edges);
             }
             _ => *image = Arc::new(Self::of(pool, scratch, edges)?),
-        }
-        Ok(())
-    }
-
-    /// Check the invariants for a graph of `vertices` vertices, of which `present` are this section's.
-    ///
-    /// # Errors
-    /// What does not hold.
-    pub(super) fn verify(&self, present: usize, vertices: usize) -> Result<(), String> {
-        let mut stretches = Vec::new();
-        let mut edges = 0;
-        for local in 0..VERTICES {
-            let (start, length) = (self.block[2 * local] as usize, self.block[2 * local + 1] as usize);
-            let room = self.block[ROOMS + local] as usize;
-            if length > room || (room > 0 && (start < HEAD || start + room > self.used)) || self.used > self.block.len()
-            {
-                return Err(format!(
-                    "vertex {local} of a section has {length} neighbours at {start} with room for {room}"
-                ));
-            }
-            let list = self.list(local);
-            if list.windows(2).any(|pair| pair[0] >= pair[1])
-                || list.last().is_some_and(|last| *last as usize >= vertices)
-            {
-                return Err(format!("the neighbours of vertex {local} of a section do not ascend below {vertices}"));
-            }
-            if local >= present && length > 0 {
-                return Err(format!("vertex {local} of a section has neighbours and is not there"));
-            }
-            if room > 0 {
-                stretches.push((start, room));
-            }
-            edges += length as u64;
-        }
-        stretches.sort_unstable();
-        if stretches.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
-            return Err("lists of a section overlap".to_owned());
-        }
-        if edges != self.edges {
-            return Err(format!("a section has {edges} edges and counts {}", self.edges));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The layout `pma`: a packed memory array of neighbour lists that changes while it is read.
+//! The layout `pma`: a packed memory array of neighbour lists that changes while it is read; and what all dynamic layouts have alike.
 //!
 //! # The array
 //!
@@ -14,7 +14,7 @@
 //!
 //! # Changes
 //!
-//! [`Pma::apply`] takes a batch in, all of it or nothing: numbers of ids are looked up and changes are sorted into sections outside of any
+//! [`Changing::apply`] takes a batch in, all of it or nothing: numbers of ids are looked up and changes are sorted into sections outside of any
 //! lock; then, under the *gate*, they are appended to the sections' logs, 8 bytes a change, and the batch has its sequence number. The
 //! writer then merges the logs that have become long (a sixteenth of their section), each section by itself: two writers merge
 //! different sections at once. Deleted edges are gone after that; deleted vertices too: the last vertex gets the number that has become
@@ -22,9 +22,15 @@
 //!
 //! # Snapshots
 //!
-//! [`Pma::snapshot`] makes a *cut* under the gate, a few instructions for each section, and then brings all sections up to it while
+//! [`Changing::snapshot`] makes a *cut* under the gate, a few instructions for each section, and then brings all sections up to it while
 //! writers go on. What comes out is the image of each section, shared and not copied: a writer copies or rewrites a section before changing
 //! it as long as a snapshot has it. A snapshot is exactly the graph after the first n batches, for n = [`Snapshot::sequence`].
+//!
+//! # Other layouts
+//!
+//! All of this but the array is the same of [`adjacency`](crate::adjacency) and [`buffered`](crate::buffered): a [`Changing`] graph is in some
+//! [`Layout`], which is a type of sections, says when changes are merged into them, and may let changes wait elsewhere too: in one log of the
+//! graph's edges before they come to the logs of sections, or beside a section's image afterwards.
 //!
 //! # Invariants
 //!
@@ -33,6 +39,8 @@
 //! 2. Batches are taken in one after the other (the gate); `sequence` counts them.
 //! 3. Numbers of vertices are `0..names.len()`, sections there are for all of them, and lists of others are empty.
 //! 4. Names change only under the gate; `Names::renumberings` counts the times when a number came to mean another vertex.
+//! 5. What is in the log of edges, or in the hands of who archives it, has the numbers that vertices have now: all of it is archived before
+//!    one goes.
 //!
 //! # Complexity and space
 //!
@@ -46,15 +54,19 @@
 //! De Leo, Boncz, "Teseo and the Analysis of Structural Dynamic Graphs", PVLDB 2021 (large leaves that are packed memory arrays);
 //! Dhulipala, Blelloch, Shun, "Low-Latency Graph Streaming Using Compressed Purely-Functional Trees", PLDI 2019 (snapshots by sharing).
 
-mod changes;
+mod archive;
+pub(crate) mod changes;
 mod durable;
+mod edge_log;
 mod image;
 mod kept;
+pub(crate) mod layout;
 mod names;
 mod record;
 mod side;
 mod snapshot;
-mod tuning;
+mod spread;
+pub(crate) mod tuning;
 mod update;
 
 use std::collections::HashSet;
@@ -62,21 +74,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use biombo_base::{Error, Result};
 
-use crate::VERTICES_MAX;
 use crate::csr::Shape;
 use crate::ids::Ids;
 use crate::team::Team;
 use crate::view::View;
+use crate::{Edge, VERTICES_MAX};
 pub use biombo_journal::Durability;
-pub use durable::{Durable, DurableOptions};
+pub use durable::{Durable, DurableChanging, DurableOptions};
+use edge_log::EdgeLog;
+pub use image::Image;
 pub use kept::Media;
+pub use layout::Layout;
+use layout::{Scratch, VERTICES};
 use names::{Names, NamesView};
-use side::{Grouped, Scratch, Side, Stored};
+use side::{Grouped, Side, Stored};
 pub use snapshot::Snapshot;
 use tuning::Tuning;
 pub use update::Update;
 
-/// A graph that changes; see the module. All methods may be called by any number of threads.
+/// A graph that changes, in the layout `pma`; see the module.
 ///
 /// ```
 /// use biombo_graph::csr::Shape;
@@ -97,52 +113,81 @@ pub use update::Update;
 /// assert_eq!((before.edges(), before.sequence()), (4, 1));
 /// # Ok::<(), biombo_base::Error>(())
 /// ```
+pub type Pma = Changing<Image>;
+
+/// A graph that changes, in the layout `L`. All methods may be called by any number of threads.
 #[derive(Debug)]
-pub struct Pma {
+pub struct Changing<L: Layout> {
     shape: Shape,
     names: Arc<RwLock<Names>>,
-    out: Side,
+    out: Side<L>,
     /// Of a directed graph.
-    inward: Option<Side>,
+    inward: Option<Side<L>>,
+    /// Who holds it brings what is in the log of edges into the logs of sections. Taken before the gate.
+    archiving: Mutex<()>,
     gate: Mutex<Gate>,
+    tuning: Tuning,
 }
 
 /// Who holds it takes a batch in, or cuts.
 #[derive(Debug)]
 struct Gate {
     sequence: u64,
+    /// Edges that are in no section's log yet, where the layout has such a log.
+    log: EdgeLog,
 }
 
 /// A batch as far as it can be prepared without the gate.
 struct Prepared<'u> {
-    /// Changes of edges between vertices that are there, outward and inward. `None` for a batch that deletes vertices: it needs the gate
-    /// for all of it, since their edges must be known.
-    grouped: Option<[Grouped; 2]>,
+    /// Changes of edges between vertices that are there. `None` for a batch that deletes vertices: it needs the gate for all of it,
+    /// since their edges must be known.
+    edges: Option<Ready>,
     /// The others, in their order.
     rest: Vec<&'u Update>,
     renumberings: u64,
 }
 
-/// Sections whose logs have become long, outward and inward.
-#[derive(Default)]
-struct Due([Vec<u32>; 2]);
+/// Changes of edges between vertices that are there, for the logs of sections, outward and inward, or for the log of edges.
+enum Ready {
+    Grouped([Grouped; 2]),
+    Packed(Vec<Edge>),
+}
 
-impl Pma {
+/// What is worth merging.
+#[derive(Default)]
+struct Due {
+    /// Sections whose logs have become long, outward and inward.
+    sections: [Vec<u32>; 2],
+    /// The log of edges has become long.
+    archives: bool,
+}
+
+impl Gate {
+    /// Append changes to the log of edges.
+    fn log(&mut self, edges: &[Edge], due: &mut Due) {
+        self.log.append(edges);
+        due.archives |= self.log.is_due();
+    }
+}
+
+impl<L: Layout> Changing<L> {
     /// A graph without vertices.
     ///
     /// # Errors
     /// `Io` when there is no memory.
     pub fn new(shape: Shape) -> Result<Self> {
-        Self::tuned(shape, Tuning::DEFAULT)
+        Self::tuned(shape, L::TUNING)
     }
 
     fn tuned(shape: Shape, tuning: Tuning) -> Result<Self> {
         let inward = if shape.is_directed { Some(Side::new(tuning)?) } else { None };
-        Ok(Self::made_of(shape, Names::default(), Side::new(tuning)?, inward))
+        Ok(Self::made_of(shape, Names::default(), Side::new(tuning)?, inward, tuning))
     }
 
-    fn made_of(shape: Shape, names: Names, out: Side, inward: Option<Side>) -> Self {
-        Self { shape, names: Arc::new(RwLock::new(names)), out, inward, gate: Mutex::new(Gate { sequence: 0 }) }
+    fn made_of(shape: Shape, names: Names, out: Side<L>, inward: Option<Side<L>>, tuning: Tuning) -> Self {
+        let gate = Gate { sequence: 0, log: EdgeLog::new(tuning.edges_due(out.edges())) };
+        let (archiving, gate) = (Mutex::new(()), Mutex::new(gate));
+        Self { shape, names: Arc::new(RwLock::new(names)), out, inward, archiving, gate, tuning }
     }
 
     /// The graph that `view` shows, whose vertices have the ids `ids`. Whether loops are kept is said for changes to come.
@@ -151,7 +196,7 @@ impl Pma {
     /// # Errors
     /// `Invalid` when there are not as many ids as vertices, `Io` when there is no memory.
     pub fn from_view<V: View>(view: &V, ids: &Ids, keeps_loops: bool, team: &mut Team) -> Result<Self> {
-        Self::from_view_tuned(view, ids, keeps_loops, Tuning::DEFAULT, team)
+        Self::from_view_tuned(view, ids, keeps_loops, L::TUNING, team)
     }
 
     fn from_view_tuned<V: View>(
@@ -170,7 +215,7 @@ impl Pma {
             false => None,
         };
         let shape = Shape { is_directed: view.is_directed(), keeps_loops };
-        Ok(Self::made_of(shape, Names::of(ids), out, inward))
+        Ok(Self::made_of(shape, Names::of(ids), out, inward, tuning))
     }
 
     /// The vertices have other names than they were made with, before anybody else knows the graph.
@@ -194,36 +239,53 @@ impl Pma {
     /// Take a batch in. Its number, and what is worth merging now.
     fn admit(&self, updates: &[Update], prepared: Prepared<'_>) -> Result<(u64, Due)> {
         let mut due = Due::default();
+        // A vertex goes with its edges: nobody else may have some of those in hand.
+        let _archiving = (L::LOGS_EDGES && prepared.edges.is_none()).then(|| self.archiving());
         let mut gate = self.gate();
         gate.sequence += 1;
         self.check_room(updates)?;
-        let Prepared { grouped, rest, renumberings } = prepared;
-        match grouped {
-            Some(grouped) if renumberings == self.names().renumberings() => {
-                self.append(&grouped, &mut due);
+        let Prepared { edges, rest, renumberings } = prepared;
+        match edges {
+            Some(edges) if renumberings == self.names().renumberings() => {
+                match edges {
+                    Ready::Grouped(grouped) => self.append(&grouped, &mut due),
+                    Ready::Packed(edges) => gate.log(&edges, &mut due),
+                }
                 if !rest.is_empty() {
-                    self.take_in(rest.into_iter(), &mut due);
+                    self.take_in(&mut gate, rest.into_iter(), &mut due);
                 }
             }
-            _ => self.take_in(updates.iter(), &mut due),
+            _ => self.take_in(&mut gate, updates.iter(), &mut due),
         }
         Ok((gate.sequence, due))
     }
 
+    /// Without the gate.
     fn merge(&self, due: &Due) -> Result<()> {
-        let mut scratch = Scratch::default();
-        self.out.merge_due(&due.0[0], &mut scratch)?;
-        self.inward.as_ref().map_or(Ok(()), |side| side.merge_due(&due.0[1], &mut scratch))
+        if due.archives {
+            self.merge_sections(&self.archive_due())?;
+        }
+        self.merge_sections(due)
     }
 
-    /// The graph as it is after all batches that were taken in. O(vertices / 1,024) under the gate, then the merging of what waits, shared
-    /// by the team, while others go on applying.
+    fn merge_sections(&self, due: &Due) -> Result<()> {
+        let mut scratch = Scratch::default();
+        self.out.merge_due(&due.sections[0], &mut scratch)?;
+        self.inward.as_ref().map_or(Ok(()), |side| side.merge_due(&due.sections[1], &mut scratch))
+    }
+
+    /// The graph as it is after all batches that were taken in. The log of edges is archived, where there is one, and what came to it meanwhile
+    /// under the gate; with that O(vertices / 1,024). Then what waits is merged, shared by the team. Others go on applying but for the gate.
     ///
     /// # Errors
     /// `Io` when there is no memory.
-    pub fn snapshot(&self, team: &mut Team) -> Result<Snapshot> {
+    pub fn snapshot(&self, team: &mut Team) -> Result<Snapshot<L>> {
         let (sequence, names, out, inward) = {
-            let gate = self.gate();
+            // What becomes due is merged below, with everything else.
+            let mut due = Due::default();
+            let _archiving = self.archive_ahead(&mut due);
+            let mut gate = self.gate();
+            self.archive(&mut gate, &mut due);
             (
                 gate.sequence,
                 NamesView::of(&self.names),
@@ -247,11 +309,18 @@ impl Pma {
         self.list(self.inward.as_ref().unwrap_or(&self.out), id)
     }
 
-    fn list(&self, side: &Side, id: u64) -> Option<Vec<u64>> {
+    fn list(&self, side: &Side<L>, id: u64) -> Option<Vec<u64>> {
+        let mut due = Due::default();
+        let archiving = self.archive_ahead(&mut due);
         // Numbers mean the same vertices as long as this is held.
         let names = self.names();
-        let list = side.current(names.number(id)?);
-        Some(list.into_iter().map(|neighbor| names.id(neighbor)).collect())
+        let list = names.number(id).map(|number| side.current(number));
+        let list = list.map(|list| list.into_iter().map(|neighbor| names.id(neighbor)).collect());
+        drop(names);
+        drop(archiving);
+        // What cannot be merged waits, and is looked at.
+        _ = self.merge_sections(&due);
+        list
     }
 
     /// How many vertices there are.
@@ -268,7 +337,8 @@ impl Pma {
     /// and names.
     pub fn memory_bytes(&self) -> usize {
         let inward = self.inward.as_ref().map_or(0, Side::memory_bytes);
-        self.out.memory_bytes() + inward + self.names().memory_bytes()
+        let log = self.gate().log.memory_bytes();
+        self.out.memory_bytes() + inward + log + self.names().memory_bytes()
     }
 
     fn gate(&self) -> MutexGuard<'_, Gate> {
@@ -301,7 +371,7 @@ impl Pma {
     fn prepare<'u>(&self, updates: &'u [Update]) -> Prepared<'u> {
         let names = self.names();
         if updates.iter().any(|update| matches!(update, Update::DeleteVertex(_))) {
-            return Prepared { grouped: None, rest: Vec::new(), renumberings: names.renumberings() };
+            return Prepared { edges: None, rest: Vec::new(), renumberings: names.renumberings() };
         }
         let (mut edges, mut rest) = (Vec::with_capacity(updates.len()), Vec::new());
         for update in updates {
@@ -315,12 +385,16 @@ impl Pma {
         }
         let (vertices, renumberings) = (names.len(), names.renumberings());
         drop(names);
-        Prepared { grouped: Some(self.grouped(&edges, vertices)), rest, renumberings }
+        let edges = match L::LOGS_EDGES {
+            true => Ready::Packed(EdgeLog::packed(edges.into_iter())),
+            false => Ready::Grouped(self.grouped(&edges, vertices)),
+        };
+        Prepared { edges: Some(edges), rest, renumberings }
     }
 
     /// Changes of `edges` between the first `vertices` vertices, as the lists of both ends see them.
     fn grouped(&self, edges: &[Stored], vertices: usize) -> [Grouped; 2] {
-        let sections = vertices.div_ceil(image::VERTICES);
+        let sections = vertices.div_ceil(VERTICES);
         let kept = |edge: &&Stored| self.shape.keeps_loops || edge.0 != edge.1;
         let turned = |edge: &Stored| (edge.1, edge.0, edge.2);
         let kept = edges.iter().filter(kept);
@@ -340,16 +414,16 @@ impl Pma {
         [Grouped::of(&out, sections), Grouped::default()]
     }
 
-    /// Append changes to the logs. Under the gate.
+    /// Append changes to the logs of sections. Under the gate, or by whoever archives.
     fn append(&self, grouped: &[Grouped; 2], due: &mut Due) {
-        self.out.append(&grouped[0], &mut due.0[0]);
+        self.out.append(&grouped[0], &mut due.sections[0]);
         if let Some(inward) = &self.inward {
-            inward.append(&grouped[1], &mut due.0[1]);
+            inward.append(&grouped[1], &mut due.sections[1]);
         }
     }
 
-    /// Take updates in one after the other, new vertices and vanishing ones among them. Under the gate.
-    fn take_in<'u>(&self, updates: impl Iterator<Item = &'u Update>, due: &mut Due) {
+    /// Take updates in one after the other, new vertices and vanishing ones among them. Under the gate; nobody else archives where a vertex goes.
+    fn take_in<'u>(&self, gate: &mut Gate, updates: impl Iterator<Item = &'u Update>, due: &mut Due) {
         let mut names = self.names_mut();
         let mut edges: Vec<Stored> = Vec::new();
         for update in updates {
@@ -363,21 +437,36 @@ impl Pma {
                 Update::InsertVertex(id) => _ = names.intern(id),
                 Update::DeleteVertex(id) => {
                     if let Some(number) = names.number(id) {
-                        self.append_edges(&edges, names.len(), due);
+                        self.append_edges(gate, &edges, names.len(), due);
                         edges.clear();
+                        // What is in the log has numbers that come to mean other vertices.
+                        self.archive(gate, due);
                         self.remove(&mut names, id, number, due);
                     }
                 }
             }
         }
-        self.append_edges(&edges, names.len(), due);
+        self.append_edges(gate, &edges, names.len(), due);
     }
 
-    fn append_edges(&self, edges: &[Stored], vertices: usize, due: &mut Due) {
+    fn append_edges(&self, gate: &mut Gate, edges: &[Stored], vertices: usize, due: &mut Due) {
+        self.grow(vertices);
+        match L::LOGS_EDGES {
+            true => gate.log(&EdgeLog::packed(edges.iter().copied()), due),
+            false => self.append_now(edges, vertices, due),
+        }
+    }
+
+    /// There are `vertices` vertices now. Under the gate.
+    fn grow(&self, vertices: usize) {
         self.out.grow(vertices);
         if let Some(inward) = &self.inward {
             inward.grow(vertices);
         }
+    }
+
+    /// Append changes to the logs of sections, past the log of edges, which is empty. Under the gate.
+    fn append_now(&self, edges: &[Stored], vertices: usize, due: &mut Due) {
         let grouped = self.grouped(edges, vertices);
         if !grouped[0].is_empty() {
             self.append(&grouped, due);
@@ -393,7 +482,7 @@ impl Pma {
             outward.chain(inward).collect::<Vec<_>>()
         };
         let gone: Vec<Stored> = edges(number).into_iter().map(|(source, target)| (source, target, false)).collect();
-        self.append_edges(&gone, vertices, due);
+        self.append_now(&gone, vertices, due);
         let last = names.remove(id, number);
         if last == number {
             return;
@@ -404,7 +493,7 @@ impl Pma {
             moved.push((source, target, false));
             moved.push((renamed(source), renamed(target), true));
         }
-        self.append_edges(&moved, vertices, due);
+        self.append_now(&moved, vertices, due);
     }
 }
 

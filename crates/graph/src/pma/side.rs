@@ -1,18 +1,18 @@
 //! The edges of a graph in one direction: sections, the changes that wait for them, and cuts.
 //!
-//! A change is appended to its section's log, under the graph's gate. When a log is long enough, it is merged into the section's image,
-//! by whoever appended to it, without the gate. A [`Cut`] is a point in the history of changes: how long each log was then. Whoever
-//! merges a section while a cut of it is open merges up to the cut first and leaves the image there, so that writers go on while
-//! a snapshot is collected.
+//! A change is appended to its section's log, under the graph's gate. When a log is long enough, it is merged into the section's image, as
+//! the layout does that, by whoever appended to it, without the gate. A [`Cut`] is a point in the history of changes: how long each log was
+//! then. Whoever merges a section while a cut of it is open merges up to the cut first and leaves the image there, so that writers go on
+//! while a snapshot is collected.
 //!
 //! Invariants:
-//! 1. Changes are appended under the gate (`&mut Appender`), all those of a batch under the same hold of it: a cut, made under the
-//!    gate too, has all of a batch or nothing.
-//! 2. A section's changes are numbered as they come. Those below `Body::merged` are in the image, the next ones in `Body::taken`, the
-//!    last ones in the log.
+//! 1. Changes are appended under the gate, all those of a batch under the same hold of it; or out of the log of edges by who archives that, and
+//!    who cuts is the only one that does. So a cut, made under the gate too, has all of a batch or nothing.
+//! 2. A section's changes are numbered as they come. Those below `Body::merged` are in the image or what the layout lets wait beside it,
+//!    the next ones in `Body::taken`, the last ones in the log. An image at a cut has nothing waiting beside it.
 //! 3. A cut is in `cuts` from the hold of the gate under which it was made: who finds a later change in a log finds the cut too, if
 //!    it looks at the log first.
-//! 4. Locks are taken in this order: gate, names, sections, a body, its log or the cuts.
+//! 4. Locks are taken in this order: that of archiving, gate, names, sections, a body, its log or the cuts.
 //! 5. What a merge that fails has taken from a log stays in `taken` and comes first the next time. Merging a change twice is the same
 //!    as merging it once, so that it does no harm when some of it came in before.
 
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockRea
 use biombo_base::Result;
 
 use super::changes::{Change, SORTED_MAX, merge_list, sort};
-use super::image::{Image, SHIFT, VERTICES};
+use super::layout::{Layout, SHIFT, Scratch, VERTICES};
 use super::tuning::Tuning;
 use crate::media::Pool;
 use crate::team::Team;
@@ -30,29 +30,31 @@ use crate::view::View;
 
 /// All edges in one direction.
 #[derive(Debug)]
-pub(super) struct Side {
-    sections: RwLock<Vec<Arc<Section>>>,
+pub(super) struct Side<L: Layout> {
+    sections: RwLock<Vec<Arc<Section<L>>>>,
     /// Those that are being collected, in their order.
-    cuts: Mutex<Vec<Arc<Cut>>>,
+    cuts: Mutex<Vec<Arc<Cut<L>>>>,
     pool: Pool,
     /// What new sections begin with.
-    nothing: Arc<Image>,
+    nothing: Arc<L>,
     tuning: Tuning,
 }
 
 /// The edges of some vertices.
 #[derive(Debug)]
-struct Section {
-    body: Mutex<Body>,
+struct Section<L: Layout> {
+    body: Mutex<Body<L>>,
     log: Mutex<Log>,
 }
 
 #[derive(Debug)]
-struct Body {
-    image: Arc<Image>,
-    /// Taken from the log, not in the image yet.
+struct Body<L: Layout> {
+    image: Arc<L>,
+    /// Out of the log and not in the image, where the layout says so.
+    waiting: L::Waiting,
+    /// Taken from the log, not brought in yet.
     taken: Vec<Change>,
-    /// How many changes are in the image.
+    /// How many changes are in the image or waiting.
     merged: u64,
 }
 
@@ -63,21 +65,16 @@ struct Log {
     appended: u64,
     /// So many are worth merging.
     due: usize,
+    /// How many edges the image had when the log was last taken.
+    edges: u64,
 }
 
 /// A point in the history of a side; see the module.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(super) struct Cut<L> {
     /// How many changes each section had.
     appended: Vec<u64>,
-    images: Vec<OnceLock<Arc<Image>>>,
-}
-
-/// Memory for merging, to be used again.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    sorted: Vec<Change>,
-    lists: Vec<u32>,
+    images: Vec<OnceLock<Arc<L>>>,
 }
 
 /// A change of the edge from one vertex to another.
@@ -96,21 +93,21 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Side {
+impl<L: Layout> Side<L> {
     /// Without vertices.
     ///
     /// # Errors
     /// `Io` when there is no memory.
     pub(super) fn new(tuning: Tuning) -> Result<Self> {
         let pool = Pool::new();
-        let nothing = Arc::new(Image::empty(&pool)?);
+        let nothing = Arc::new(L::empty(&pool)?);
         Ok(Self { sections: RwLock::default(), cuts: Mutex::default(), pool, nothing, tuning })
     }
 
     /// With the lists that `list` has for each vertex of `view`.
     ///
     /// # Errors
-    /// Those of [`Image::build`].
+    /// Those of [`Layout::build`].
     pub(super) fn of<'v, V: View>(
         view: &'v V,
         list: impl Fn(&'v V, u32) -> &'v [u32] + Sync,
@@ -121,7 +118,7 @@ impl Side {
         let vertices = view.vertices();
         let images = team.map(vertices.div_ceil(VERTICES), |_, section| {
             let mut scratch = Vec::new();
-            Image::build(&side.pool, &mut scratch, |local, lists| {
+            L::build(&side.pool, &mut scratch, |local, lists| {
                 let vertex = section * VERTICES + local;
                 if vertex < vertices {
                     lists.extend_from_slice(list(view, vertex as u32));
@@ -136,15 +133,16 @@ impl Side {
         Ok(side)
     }
 
-    fn section(&self, image: Arc<Image>, number: usize) -> Section {
-        let due = self.tuning.due(image.edges(), number);
+    fn section(&self, image: Arc<L>, number: usize) -> Section<L> {
+        let edges = image.edges();
+        let due = self.tuning.due(edges, number);
         Section {
-            body: Mutex::new(Body { image, taken: Vec::new(), merged: 0 }),
-            log: Mutex::new(Log { changes: Vec::new(), appended: 0, due }),
+            body: Mutex::new(Body { image, waiting: L::Waiting::default(), taken: Vec::new(), merged: 0 }),
+            log: Mutex::new(Log { changes: Vec::new(), appended: 0, due, edges }),
         }
     }
 
-    fn sections(&self) -> RwLockReadGuard<'_, Vec<Arc<Section>>> {
+    fn sections(&self) -> RwLockReadGuard<'_, Vec<Arc<Section<L>>>> {
         self.sections.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -161,16 +159,19 @@ impl Side {
         }
     }
 
-    /// Append changes to the logs of their sections, which are there; which of these are worth merging. Under the gate.
+    /// Append changes to the logs of their sections, which are there; which of these are worth merging. Under the gate, or by whoever archives.
     pub(super) fn append(&self, grouped: &Grouped, due: &mut Vec<u32>) {
         let sections = self.sections();
         let mut begin = 0;
         for (section, end) in &grouped.groups {
             let mut log = locked(&sections[*section as usize].log);
             let changes = &grouped.changes[begin..*end];
-            if log.changes.len() + changes.len() > log.changes.capacity() {
-                // No more than is going to be used: logs are a share of the graph's memory.
-                let more = log.due.max(log.changes.len() + changes.len()) - log.changes.len();
+            let needed = log.changes.len() + changes.len();
+            if needed > log.changes.capacity() {
+                // No more than is going to be used: logs are a share of the graph's memory. One that is due already and grows on, as while
+                // a log of edges is archived piece by piece, gets a quarter more, so that it is not moved for each piece.
+                let wanted = if log.changes.len() < log.due { log.due.max(needed) } else { needed + needed / 4 };
+                let more = wanted - log.changes.len();
                 log.changes.reserve_exact(more);
             }
             log.changes.extend_from_slice(changes);
@@ -208,7 +209,14 @@ impl Side {
     }
 
     /// Bring the changes of a section up to number `end` into its image, leaving an image at each open cut on the way.
-    fn merge(&self, number: usize, section: &Section, body: &mut Body, end: u64, scratch: &mut Scratch) -> Result<()> {
+    fn merge(
+        &self,
+        number: usize,
+        section: &Section<L>,
+        body: &mut Body<L>,
+        end: u64,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         {
             let mut log = locked(&section.log);
             let first = log.appended - log.changes.len() as u64;
@@ -220,19 +228,21 @@ impl Side {
             }
         }
         // After the look at the log: invariant 3.
-        let cuts: Vec<Arc<Cut>> = locked(&self.cuts).iter().filter(|cut| cut.is_open(number)).cloned().collect();
+        let cuts: Vec<Arc<Cut<L>>> = locked(&self.cuts).iter().filter(|cut| cut.is_open(number)).cloned().collect();
         let taken = body.merged + body.taken.len() as u64;
         for cut in cuts {
             // A cut after what was taken is made by whoever collects it.
             if cut.appended[number] <= taken {
                 let count = cut.appended[number].saturating_sub(body.merged) as usize;
                 self.bring_in(body, count, scratch)?;
+                L::settle(&mut body.image, &mut body.waiting, &self.pool, scratch)?;
                 _ = cut.images[number].set(body.image.clone());
             }
         }
         self.bring_in(body, body.taken.len(), scratch)?;
         let mut log = locked(&section.log);
-        log.due = self.tuning.due(body.image.edges(), number);
+        log.edges = body.image.edges();
+        log.due = self.tuning.due(log.edges, number);
         if log.changes.capacity() == 0 && body.taken.capacity() <= 2 * log.due {
             mem::swap(&mut log.changes, &mut body.taken);
         }
@@ -240,11 +250,10 @@ impl Side {
         Ok(())
     }
 
-    /// Bring the first `count` of the changes taken into the image.
-    fn bring_in(&self, body: &mut Body, count: usize, scratch: &mut Scratch) -> Result<()> {
+    /// Bring the first `count` of the changes taken in, as the layout does that.
+    fn bring_in(&self, body: &mut Body<L>, count: usize, scratch: &mut Scratch) -> Result<()> {
         for changes in body.taken[..count].chunks(SORTED_MAX) {
-            sort(changes, &mut scratch.sorted);
-            Image::merge(&mut body.image, &scratch.sorted, &self.pool, &mut scratch.lists)?;
+            L::bring_in(&mut body.image, &mut body.waiting, changes, &self.pool, scratch)?;
         }
         body.taken.drain(..count);
         body.merged += count as u64;
@@ -252,7 +261,7 @@ impl Side {
     }
 
     /// A cut here and now. Under the gate.
-    pub(super) fn cut(&self) -> Arc<Cut> {
+    pub(super) fn cut(&self) -> Arc<Cut<L>> {
         let appended: Vec<u64> = self.sections().iter().map(|section| locked(&section.log).appended).collect();
         let images = appended.iter().map(|_| OnceLock::new()).collect();
         let cut = Arc::new(Cut { appended, images });
@@ -264,8 +273,8 @@ impl Side {
     ///
     /// # Errors
     /// `Invalid`, `Io`: what could not be merged waits.
-    pub(super) fn collect(&self, cut: &Arc<Cut>, team: &mut Team) -> Result<Vec<Arc<Image>>> {
-        let sections: Vec<Arc<Section>> = self.sections()[..cut.images.len()].to_vec();
+    pub(super) fn collect(&self, cut: &Arc<Cut<L>>, team: &mut Team) -> Result<Vec<Arc<L>>> {
+        let sections: Vec<Arc<Section<L>>> = self.sections()[..cut.images.len()].to_vec();
         let count = sections.len().div_ceil(Self::GRAIN);
         let outcomes = team.map(count, |_, share| {
             let mut scratch = Scratch::default();
@@ -274,14 +283,14 @@ impl Side {
         });
         locked(&self.cuts).retain(|open| !Arc::ptr_eq(open, cut));
         outcomes.into_iter().collect::<Result<()>>()?;
-        let image = |image: &OnceLock<Arc<Image>>| image.get().cloned().expect("invariant: every section was settled");
+        let image = |image: &OnceLock<Arc<L>>| image.get().cloned().expect("invariant: every section was settled");
         Ok(cut.images.iter().map(image).collect())
     }
 
     /// Sections that a thread settles at once.
     const GRAIN: usize = 16;
 
-    fn settle(&self, number: usize, section: &Section, cut: &Cut, scratch: &mut Scratch) -> Result<()> {
+    fn settle(&self, number: usize, section: &Section<L>, cut: &Cut<L>, scratch: &mut Scratch) -> Result<()> {
         let mut body = locked(&section.body);
         if cut.is_open(number) {
             self.merge(number, section, &mut body, cut.appended[number], scratch)?;
@@ -296,7 +305,8 @@ impl Side {
         let body = locked(&section.body);
         let log = locked(&section.log);
         let mine = body.taken.iter().chain(&log.changes).filter(|change| change.vertex() == local);
-        let changes: Vec<Change> = mine.copied().collect();
+        let mut changes = L::waiting_of(&body.waiting, local);
+        changes.extend(mine);
         drop(log);
         let (mut list, mut sorted, mut merged) = (body.image.list(local).to_vec(), Vec::new(), Vec::new());
         for changes in changes.chunks(SORTED_MAX) {
@@ -308,19 +318,30 @@ impl Side {
         list
     }
 
+    /// How many edges there are, but for changes that were not merged yet.
+    pub(super) fn edges(&self) -> u64 {
+        self.sections().iter().map(|section| locked(&section.log).edges).sum()
+    }
+
+    /// How many vertices there are sections for.
+    pub(super) fn room(&self) -> usize {
+        self.sections().len() * VERTICES
+    }
+
     /// How much memory it takes, in bytes: sections with their gaps, those that only snapshots have, and what waits.
     pub(super) fn memory_bytes(&self) -> usize {
         let sections = self.sections();
         let logs = sections.iter().map(|section| {
-            let taken = locked(&section.body).taken.capacity();
-            (taken + locked(&section.log).changes.capacity()) * size_of::<Change>()
+            let body = locked(&section.body);
+            let changes = body.taken.capacity() + locked(&section.log).changes.capacity();
+            changes * size_of::<Change>() + L::waiting_bytes(&body.waiting)
         });
-        let each = size_of::<Section>() + size_of::<Image>() + 6 * size_of::<usize>();
+        let each = size_of::<Section<L>>() + size_of::<L>() + 6 * size_of::<usize>();
         self.pool.memory_bytes() + logs.sum::<usize>() + sections.len() * each
     }
 }
 
-impl Cut {
+impl<L> Cut<L> {
     fn is_open(&self, section: usize) -> bool {
         self.images.get(section).is_some_and(|image| image.get().is_none())
     }

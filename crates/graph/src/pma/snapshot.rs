@@ -2,31 +2,39 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::image::{Image, SHIFT, VERTICES};
+use super::image::Image;
+use super::layout::{Layout, SHIFT, VERTICES};
 use super::names::NamesView;
 use crate::view::{Blocks, Lists, View, WORD_VERTICES};
 
 /// The graph after its first [`sequence`](Self::sequence) batches; it stays so whatever becomes of the graph. Keeping one costs memory
 /// for what changes meanwhile, and copies of it for who changes it.
 #[derive(Debug)]
-pub struct Snapshot {
+pub struct Snapshot<L: Layout = Image> {
     sequence: u64,
     pub(super) names: NamesView,
-    out: Vec<Arc<Image>>,
+    out: Vec<Arc<L>>,
     /// Of a directed graph.
-    inward: Option<Vec<Arc<Image>>>,
+    inward: Option<Vec<Arc<L>>>,
     edges: u64,
     /// Made when a kernel asks for them.
     blocks: OnceLock<Blocks>,
 }
 
 /// The lists of a snapshot in one direction.
-#[derive(Clone, Copy)]
-struct Rows<'s> {
-    images: &'s [Arc<Image>],
+struct Rows<'s, L> {
+    images: &'s [Arc<L>],
 }
 
-impl Lists for Rows<'_> {
+impl<L> Clone for Rows<'_, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for Rows<'_, L> {}
+
+impl<L: Layout> Lists for Rows<'_, L> {
     #[inline]
     fn list<'a>(self, vertex: u32) -> &'a [u32]
     where
@@ -41,8 +49,8 @@ impl Lists for Rows<'_> {
     }
 }
 
-impl Snapshot {
-    pub(super) fn new(sequence: u64, names: NamesView, out: Vec<Arc<Image>>, inward: Option<Vec<Arc<Image>>>) -> Self {
+impl<L: Layout> Snapshot<L> {
+    pub(super) fn new(sequence: u64, names: NamesView, out: Vec<Arc<L>>, inward: Option<Vec<Arc<L>>>) -> Self {
         let edges = out.iter().map(|image| image.edges()).sum();
         Self { sequence, names, out, inward, edges, blocks: OnceLock::new() }
     }
@@ -89,12 +97,17 @@ impl Snapshot {
         Ok(())
     }
 
-    fn pulled(&self) -> Rows<'_> {
+    /// Its sections, in each direction.
+    pub(super) fn sides(&self) -> impl Iterator<Item = &[Arc<L>]> {
+        std::iter::once(&self.out[..]).chain(self.inward.as_deref())
+    }
+
+    fn pulled(&self) -> Rows<'_, L> {
         Rows { images: self.inward.as_ref().unwrap_or(&self.out) }
     }
 }
 
-impl View for Snapshot {
+impl<L: Layout> View for Snapshot<L> {
     fn vertices(&self) -> usize {
         self.names.len()
     }

@@ -10,6 +10,7 @@
 
 #[expect(unsafe_code, reason = "a borrow lent to other threads, under a rule of SAFETY.md")]
 mod call;
+mod nodes;
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,6 +22,8 @@ use biombo_base::topology::{Topology, pin_current_thread};
 use biombo_base::{Error, Result};
 
 use call::Call;
+pub use nodes::Bind;
+use nodes::Bound;
 
 /// How often a thread looks for news before it sleeps: some tens of microseconds.
 const SPINS: u32 = 4_000;
@@ -46,6 +49,10 @@ pub struct Team {
     shared: Arc<Shared>,
     threads: usize,
     others: Vec<JoinHandle<()>>,
+    /// The processor that each thread was bound to.
+    cpus: Option<Vec<u32>>,
+    /// Where the caller runs while it works.
+    caller_cpu: Option<u32>,
 }
 
 /// What the team's threads share.
@@ -108,7 +115,7 @@ impl Team {
             round: AtomicU64::new(0),
             working: AtomicUsize::new(0),
         });
-        let mut team = Self { shared, threads, others: Vec::new() };
+        let mut team = Self { shared, threads, others: Vec::new(), cpus: cpus.clone(), caller_cpu: None };
         for thread in 1..threads {
             let shared = team.shared.clone();
             let cpu = cpus.as_ref().map(|cpus| cpus[thread]);
@@ -132,6 +139,7 @@ impl Team {
     /// # Panics
     /// When `work` panics on one of them, after all have ended.
     pub fn run(&mut self, work: impl Fn(usize) + Sync) {
+        let _bound = self.caller_cpu.and_then(Bound::to);
         if self.threads == 1 {
             return work(0);
         }

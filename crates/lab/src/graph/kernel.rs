@@ -6,6 +6,7 @@ use biombo_base::Result;
 use biombo_graph::kernels::pagerank::Stop;
 use biombo_graph::kernels::{Components, afforest, bfs, brandes, components, pagerank, shiloach_vishkin};
 use biombo_graph::media::Array;
+use biombo_graph::numa::Work;
 use biombo_graph::team::Team;
 use biombo_graph::view::View;
 use xxhash_rust::xxh3::Xxh3;
@@ -40,6 +41,14 @@ impl Kernel {
             Self::Cc => "cc",
             Self::CcSv => "cc-sv",
             Self::Bc => "bc",
+        }
+    }
+
+    /// What it mostly does, for the choice of a placement.
+    pub(super) fn work(self) -> Work {
+        match self {
+            Self::Bfs => Work::Search,
+            Self::Pagerank | Self::Cc | Self::CcSv | Self::Bc => Work::Sweep,
         }
     }
 }

@@ -3,14 +3,17 @@
 //! A [`Plan`] says what; [`run`] does it and hands out a [`Record`] for each step:
 //!
 //! - `load`: the layout is made of all edges in memory;
-//! - `ingest`: the dynamic layout is made of a tenth of the edges, the others come in batches from all threads;
+//! - `ingest`: a dynamic layout is made of a tenth of the edges, the others come in batches from all threads;
 //! - `churn`: a share of the edges is deleted, and inserted again in another order, both in batches from all threads;
-//! - `kernel`: a kernel over a layout, the layouts in turns, trial by trial, so that what the machine does meanwhile meets all alike.
+//! - `placement`: how many edges each NUMA node has under each placement, where there are several nodes;
+//! - `kernel`: a kernel over a layout under a placement, the layouts and placements in turns, trial by trial, so that what the machine does
+//!   meanwhile meets all alike.
 //!
-//! Each answer is verified against the definition of what was asked once, and by its hash afterwards: all layouts, threads and trials have to
-//! give the same one.
+//! Each answer is verified against the definition of what was asked once, and by its hash afterwards: all layouts, placements, threads and trials
+//! have to give the same one.
 
 mod kernel;
+mod nodes;
 mod record;
 mod stream;
 
@@ -18,17 +21,20 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use biombo_base::{Error, Result};
-use biombo_graph::Edge;
 use biombo_graph::csr::{Csr, Shape};
 use biombo_graph::edges::EdgeList;
 use biombo_graph::generate::Synthetic;
 use biombo_graph::ids::Ids;
-use biombo_graph::pma::{Pma, Snapshot, Update};
+use biombo_graph::numa::{Load, Owners, Placement};
+use biombo_graph::pma::{self, Changing, Snapshot, Update};
 use biombo_graph::team::Team;
 use biombo_graph::view::View;
+use biombo_graph::{Edge, adjacency, buffered};
 
 pub use kernel::Kernel;
 use kernel::{Answer, Answers};
+use nodes::Nodes;
+pub use nodes::{NodesPlan, Placing};
 pub use record::{Record, Step};
 use stream::{apply, shuffle};
 
@@ -37,17 +43,31 @@ use stream::{apply, shuffle};
 pub enum Layout {
     /// Static.
     Csr,
-    /// Dynamic.
+    /// Dynamic: a packed memory array.
     Pma,
+    /// Dynamic: a log of edges, archived into adjacency blocks.
+    Adjacency,
+    /// Dynamic: buffers of vertices over adjacency blocks.
+    Buffered,
 }
 
 impl Layout {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Csr, Self::Pma, Self::Adjacency, Self::Buffered];
+
     /// Its name everywhere.
     pub fn name(self) -> &'static str {
         match self {
             Self::Csr => "csr",
-            Self::Pma => "pma",
+            Self::Pma => <pma::Image as pma::Layout>::NAME,
+            Self::Adjacency => <adjacency::Section as pma::Layout>::NAME,
+            Self::Buffered => <buffered::Section as pma::Layout>::NAME,
         }
+    }
+
+    /// Whether its graphs change: the others have no `ingest` and no `churn`.
+    pub fn is_dynamic(self) -> bool {
+        self != Self::Csr
     }
 }
 
@@ -86,11 +106,13 @@ pub struct Plan {
     pub kernels: Vec<Kernel>,
     /// Threads, one number after the other.
     pub threads: Vec<usize>,
+    /// NUMA nodes, and how vertices are dealt to them.
+    pub nodes: NodesPlan,
     /// How often each kernel is run over each layout.
     pub trials: u32,
     /// Whether ingest is measured.
     pub ingest: bool,
-    /// The share of the edges that is deleted and inserted again before the kernels run over the dynamic layout.
+    /// The share of the edges that is deleted and inserted again before the kernels run over dynamic layouts.
     pub churn: f64,
     /// Where graphs on disk are made, each in a directory of its own that is removed afterwards.
     pub dir: PathBuf,
@@ -129,10 +151,12 @@ pub fn run(plan: &Plan, each: &mut dyn FnMut(&Record) -> Result<()>) -> Result<(
     if !is_sound || plan.layouts.is_empty() {
         return Err(Error::invalid("a bench of graphs has layouts, threads, trials and a churn from 0 to 1"));
     }
+    let nodes = Nodes::of(&plan.nodes)?;
     let mut answers = Answers::default();
     let edges = Edges::of(&plan.graph, &mut Team::new(plan.threads[0])?)?;
     for threads in &plan.threads {
-        Bench { plan, edges: &edges, threads: *threads, team: Team::new(*threads)? }.run(&mut answers, each)?;
+        let team = nodes.team(*threads)?;
+        Bench { plan, edges: &edges, nodes: &nodes, threads: *threads, team }.run(&mut answers, each)?;
     }
     Ok(())
 }
@@ -141,6 +165,7 @@ pub fn run(plan: &Plan, each: &mut dyn FnMut(&Record) -> Result<()>) -> Result<(
 struct Bench<'p> {
     plan: &'p Plan,
     edges: &'p Edges,
+    nodes: &'p Nodes,
     threads: usize,
     team: Team,
 }
@@ -149,6 +174,21 @@ struct Bench<'p> {
 enum Loaded {
     Csr(Csr),
     Pma(Snapshot),
+    Adjacency(adjacency::Snapshot),
+    Buffered(buffered::Snapshot),
+}
+
+impl Loaded {
+    /// Bring its lists to the nodes of their vertices.
+    fn lay(&mut self, nodes: &Nodes, placement: Placement, load: &Load, team: &mut Team) -> Result<()> {
+        match self {
+            Self::Csr(csr) => nodes.lay_static(csr, placement, load, team)?,
+            Self::Pma(snapshot) => nodes.lay(snapshot, Layout::Pma.name(), placement, load),
+            Self::Adjacency(snapshot) => nodes.lay(snapshot, Layout::Adjacency.name(), placement, load),
+            Self::Buffered(snapshot) => nodes.lay(snapshot, Layout::Buffered.name(), placement, load),
+        }
+        Ok(())
+    }
 }
 
 impl Bench<'_> {
@@ -165,7 +205,10 @@ impl Bench<'_> {
             edges: stored,
             layout: layout.name(),
             media: media.name(),
-            nodes: 1,
+            placement: bench.nodes.placings()[0].name(),
+            nodes: bench.nodes.count() as u32,
+            allocation: bench.nodes.allocation().name(),
+            bind: bench.nodes.bind().name(),
             threads: bench.threads,
             step,
             kernel: None,
@@ -175,78 +218,139 @@ impl Bench<'_> {
             verified: None,
             edges_per_s: None,
             bytes_per_edge: None,
+            edges_per_node: None,
+            why: None,
+            not_done: bench.nodes.not_done(),
         };
-        if self.plan.ingest && self.plan.layouts.contains(&Layout::Pma) {
-            for media in &self.plan.media {
+        let plan = self.plan;
+        for layout in plan.layouts.iter().filter(|layout| plan.ingest && layout.is_dynamic()) {
+            for media in &plan.media {
                 let streamed = edges.len() - edges.len() / 10;
-                let (seconds, bytes, made) =
-                    stream::ingest(self.plan, *media, edges, ids, *shape, self.threads, &mut self.team)?;
+                let (seconds, bytes, made) = match layout {
+                    Layout::Adjacency => self.ingest::<adjacency::Section>(*media)?,
+                    Layout::Buffered => self.ingest::<buffered::Section>(*media)?,
+                    Layout::Csr | Layout::Pma => self.ingest::<pma::Image>(*media)?,
+                };
                 each(&Record {
                     edges_per_s: Some(streamed as f64 / seconds),
                     bytes_per_edge: per_edge(bytes, made),
                     verified: Some(made == stored),
-                    ..record(self, Layout::Pma, *media, Step::Ingest, seconds)
+                    ..record(self, *layout, *media, Step::Ingest, seconds)
                 })?;
                 if made != stored {
-                    return Err(wrong(format!("ingest made {made} edges, and there are {stored}")));
+                    let layout = layout.name();
+                    return Err(wrong(format!("ingest into {layout} made {made} edges, and there are {stored}")));
                 }
             }
         }
         let mut loaded = Vec::new();
-        for layout in &self.plan.layouts {
-            let (graph, seconds, bytes) = match layout {
-                Layout::Csr => (None, built, csr.memory_bytes()),
-                Layout::Pma => {
-                    let begun = Instant::now();
-                    let graph = Pma::from_view(&csr, ids, shape.keeps_loops, &mut self.team)?;
-                    let seconds = built + begun.elapsed().as_secs_f64();
-                    let bytes = graph.memory_bytes();
-                    (Some(graph), seconds, bytes)
-                }
-            };
-            each(&Record {
-                edges_per_s: Some(edges.len() as f64 / seconds),
-                bytes_per_edge: per_edge(bytes, stored),
-                ..record(self, *layout, Media::Dram, Step::Load, seconds)
-            })?;
-            let Some(graph) = graph else { continue };
-            if self.plan.churn > 0.0 {
-                let (seconds, updates) = self.churn(&graph)?;
-                let snapshot = graph.snapshot(&mut self.team)?;
-                if snapshot.edges() != stored {
-                    return Err(wrong(format!("after churn there are {} edges and not {stored}", snapshot.edges())));
-                }
+        for layout in &plan.layouts {
+            let mut step = |bench: &Self, step: Step, seconds: f64, edges: usize, bytes: usize| {
                 each(&Record {
-                    edges_per_s: Some(updates as f64 / seconds),
-                    bytes_per_edge: per_edge(graph.memory_bytes(), stored),
-                    ..record(self, *layout, Media::Dram, Step::Churn, seconds)
+                    edges_per_s: Some(edges as f64 / seconds),
+                    bytes_per_edge: per_edge(bytes, stored),
+                    ..record(bench, *layout, Media::Dram, step, seconds)
+                })
+            };
+            match layout {
+                Layout::Csr => step(self, Step::Load, built, edges.len(), csr.memory_bytes())?,
+                Layout::Pma => loaded.push(Loaded::Pma(self.load(&csr, built, &mut step)?)),
+                Layout::Adjacency => loaded.push(Loaded::Adjacency(self.load(&csr, built, &mut step)?)),
+                Layout::Buffered => loaded.push(Loaded::Buffered(self.load(&csr, built, &mut step)?)),
+            }
+        }
+        let (nodes, load) = (self.nodes, Load::of(&csr, &mut self.team));
+        if nodes.count() > 1 {
+            for placement in Placement::ALL {
+                let begun = Instant::now();
+                let edges = Owners::new(placement, nodes.count(), &load).edges_by_node(&csr, &mut self.team);
+                let seconds = begun.elapsed().as_secs_f64();
+                each(&Record {
+                    placement: placement.name(),
+                    edges_per_node: Some(edges),
+                    ..record(self, self.plan.layouts[0], Media::Dram, Step::Placement, seconds)
                 })?;
             }
-            loaded.push(Loaded::Pma(graph.snapshot(&mut self.team)?));
         }
         let source = (0..csr.vertices() as u32).max_by_key(|vertex| csr.out_degree(*vertex));
-        if self.plan.layouts.contains(&Layout::Csr) {
+        if plan.layouts.contains(&Layout::Csr) {
             loaded.insert(0, Loaded::Csr(csr));
         }
         let Some(source) = source else { return Ok(()) };
-        for kernel in &self.plan.kernels {
-            for trial in 1..=self.plan.trials {
-                for graph in &loaded {
-                    let (layout, seconds, answer) = match graph {
-                        Loaded::Csr(view) => self.kernel(*kernel, Layout::Csr, view, source, answers)?,
-                        Loaded::Pma(view) => self.kernel(*kernel, Layout::Pma, view, source, answers)?,
-                    };
-                    each(&Record {
-                        kernel: Some(kernel.name()),
-                        trial,
-                        answer: Some(answer),
-                        verified: Some(true),
-                        ..record(self, layout, Media::Dram, Step::Kernel, seconds)
-                    })?;
+        // With the placement that its lists lie by.
+        let mut loaded: Vec<(Loaded, Option<Placement>)> = loaded.into_iter().map(|graph| (graph, None)).collect();
+        for kernel in &plan.kernels {
+            for trial in 1..=plan.trials {
+                for (graph, laid) in &mut loaded {
+                    for placing in nodes.placings() {
+                        let (placement, why) = nodes.choose(*placing, *kernel, &load);
+                        if laid.replace(placement) != Some(placement) {
+                            graph.lay(nodes, placement, &load, &mut self.team)?;
+                        }
+                        let (of, dealt) = ((*kernel, source), (placement, &load));
+                        let (layout, seconds, answer) = match &*graph {
+                            Loaded::Csr(view) => self.placed(of, Layout::Csr, view, dealt, answers)?,
+                            Loaded::Pma(view) => self.placed(of, Layout::Pma, view, dealt, answers)?,
+                            Loaded::Adjacency(view) => self.placed(of, Layout::Adjacency, view, dealt, answers)?,
+                            Loaded::Buffered(view) => self.placed(of, Layout::Buffered, view, dealt, answers)?,
+                        };
+                        each(&Record {
+                            kernel: Some(kernel.name()),
+                            trial,
+                            placement: placement.name(),
+                            answer: Some(answer),
+                            verified: Some(true),
+                            why,
+                            ..record(self, layout, Media::Dram, Step::Kernel, seconds)
+                        })?;
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Ingest into a layout: seconds, the graph's memory in bytes, stored edges.
+    fn ingest<L: pma::Layout>(&mut self, media: Media) -> Result<(f64, usize, u64)> {
+        let Edges { edges, ids, shape, .. } = self.edges;
+        stream::ingest::<L>(self.plan, media, edges, ids, *shape, self.threads, &mut self.team)
+    }
+
+    /// A layout with the graph that `csr` has, for which `built` seconds were needed, after churn. `step` is told of each step: seconds,
+    /// edges, memory in bytes.
+    fn load<L: pma::Layout>(
+        &mut self,
+        csr: &Csr,
+        built: f64,
+        mut step: impl FnMut(&Self, Step, f64, usize, usize) -> Result<()>,
+    ) -> Result<Snapshot<L>> {
+        let Edges { edges, ids, shape, .. } = self.edges;
+        let begun = Instant::now();
+        let graph = Changing::<L>::from_view(csr, ids, shape.keeps_loops, &mut self.team)?;
+        let seconds = built + begun.elapsed().as_secs_f64();
+        step(self, Step::Load, seconds, edges.len(), graph.memory_bytes())?;
+        if self.plan.churn > 0.0 {
+            let (seconds, updates) = self.churn(&graph)?;
+            let (found, stored) = (graph.snapshot(&mut self.team)?.edges(), csr.edges());
+            if found != stored {
+                return Err(wrong(format!("after churn {} has {found} edges and not {stored}", L::NAME)));
+            }
+            step(self, Step::Churn, seconds, updates, graph.memory_bytes())?;
+        }
+        graph.snapshot(&mut self.team)
+    }
+
+    /// A kernel from a source over a graph with its vertices dealt to nodes.
+    fn placed<V: View>(
+        &mut self,
+        (kernel, source): (Kernel, u32),
+        layout: Layout,
+        view: &V,
+        (placement, load): (Placement, &Load),
+        answers: &mut Answers,
+    ) -> Result<(Layout, f64, String)> {
+        let placed = self.nodes.placed(view, placement, load);
+        self.kernel(kernel, layout, &placed, source, answers)
     }
 
     fn kernel<V: View>(
@@ -269,7 +373,7 @@ impl Bench<'_> {
     }
 
     /// Delete a share of the edges and insert it again in another order; seconds and updates.
-    fn churn(&self, graph: &Pma) -> Result<(f64, usize)> {
+    fn churn<L: pma::Layout>(&self, graph: &Changing<L>) -> Result<(f64, usize)> {
         let mut share = self.edges.edges.clone();
         if !self.edges.is_synthetic {
             shuffle(&mut share);

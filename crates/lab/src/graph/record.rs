@@ -8,6 +8,8 @@ use serde::Serialize;
 pub enum Step {
     /// The layout was made of all edges in memory.
     Load,
+    /// Vertices were dealt to NUMA nodes.
+    Placement,
     /// Nine tenths of the edges came in batches.
     Ingest,
     /// A share of the edges went and came back.
@@ -31,8 +33,14 @@ pub struct Record {
     pub layout: &'static str,
     /// The medium's name.
     pub media: &'static str,
+    /// The placement of vertices on NUMA nodes: of a kernel the one that it ran under, also where it was chosen by `auto`.
+    pub placement: &'static str,
     /// NUMA nodes.
     pub nodes: u32,
+    /// How memory comes to lie on them.
+    pub allocation: &'static str,
+    /// Where threads run.
+    pub bind: &'static str,
     /// Threads.
     pub threads: usize,
     /// What was done.
@@ -51,4 +59,10 @@ pub struct Record {
     pub edges_per_s: Option<f64>,
     /// Memory of the layout by stored edges.
     pub bytes_per_edge: Option<f64>,
+    /// Edges that lead to the vertices of each node, under one placement.
+    pub edges_per_node: Option<Vec<u64>>,
+    /// Why `auto` chose this placement.
+    pub why: Option<String>,
+    /// What of nodes, binding and allocation the machine could not do.
+    pub not_done: Option<String>,
 }

@@ -9,7 +9,7 @@ use biombo_base::{Error, Result};
 use biombo_graph::Edge;
 use biombo_graph::csr::{Csr, Shape};
 use biombo_graph::ids::Ids;
-use biombo_graph::pma::{Durability, Durable, DurableOptions, Pma, Update};
+use biombo_graph::pma::{Changing, Durability, Durable, DurableChanging, DurableOptions, Layout, Update};
 use biombo_graph::team::Team;
 use biombo_graph::view::View;
 
@@ -58,8 +58,8 @@ pub(super) fn apply(
     })
 }
 
-/// A graph of all vertices and a tenth of the edges takes the others in. Seconds, the graph's memory in bytes, stored edges.
-pub(super) fn ingest(
+/// A graph of all vertices and a tenth of the edges, in the layout `L`, takes the others in. Seconds, the graph's memory in bytes, stored edges.
+pub(super) fn ingest<L: Layout>(
     plan: &Plan,
     media: Media,
     edges: &[Edge],
@@ -71,7 +71,7 @@ pub(super) fn ingest(
     let (base, streamed) = edges.split_at(edges.len() / 10);
     let base = Csr::build(ids.len(), base, shape, team)?;
     if media == Media::Dram {
-        let graph = Pma::from_view(&base, ids, shape.keeps_loops, team)?;
+        let graph = Changing::<L>::from_view(&base, ids, shape.keeps_loops, team)?;
         drop(base);
         let begun = Instant::now();
         apply(streamed, ids, threads, Update::InsertEdge, |batch| graph.apply(batch).map(drop))?;
@@ -87,7 +87,7 @@ pub(super) fn ingest(
             _ => Durable::create_from(&io, &dir, &base, ids, shape.keeps_loops)?,
         }
         drop(base);
-        let graph = Durable::open(io.clone(), &dir, DurableOptions::default(), team)?;
+        let graph = DurableChanging::<L>::open(io.clone(), &dir, DurableOptions::default(), team)?;
         let begun = Instant::now();
         let take = |batch: &[Update]| graph.apply(batch, Durability::Sync).map(drop);
         apply(streamed, ids, threads, Update::InsertEdge, take)?;

@@ -1,14 +1,18 @@
 use std::collections::BTreeSet;
 
+use biombo_graph::numa::Allocation;
+use biombo_graph::team::Bind;
+
 use super::*;
 
 fn plan(graph: &str, dir: PathBuf) -> Plan {
     Plan {
         graph: graph.to_owned(),
-        layouts: vec![Layout::Csr, Layout::Pma],
+        layouts: Layout::ALL.to_vec(),
         media: vec![Media::Dram, Media::Disk, Media::Pmem],
         kernels: Kernel::ALL.to_vec(),
         threads: vec![1, 2],
+        nodes: NodesPlan { nodes: Some(1), ..NodesPlan::default() },
         trials: 2,
         ingest: true,
         churn: 0.1,
@@ -29,20 +33,93 @@ fn records(plan: &Plan) -> Result<Vec<Record>> {
 fn every_step_is_measured_and_all_answers_are_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let records = records(&plan("kron:10:8", dir.path().to_owned())).unwrap();
-    // For each number of threads: three media, two loads, a churn, five kernels twice over two layouts.
-    assert_eq!(records.len(), 2 * (3 + 2 + 1 + 5 * 2 * 2));
+    // For each number of threads: three layouts that take edges in on three media, four loads, three churns, five kernels twice over
+    // four layouts. On one node no placements are shown.
+    assert_eq!(records.len(), 2 * (3 * 3 + 4 + 3 + 5 * 2 * 4));
     for kernel in Kernel::ALL {
         let of: Vec<&Record> = records.iter().filter(|record| record.kernel == Some(kernel.name())).collect();
         assert_eq!(of.iter().map(|record| &record.answer).collect::<BTreeSet<_>>().len(), 1, "{}", kernel.name());
         let layouts: Vec<&str> = of.iter().map(|record| record.layout).collect();
-        assert_eq!(layouts, ["csr", "pma"].repeat(4), "in turns");
+        assert_eq!(layouts, ["csr", "pma", "adjacency", "buffered"].repeat(4), "in turns");
         assert!(of.iter().all(|record| record.verified == Some(true) && record.seconds > 0.0));
     }
     let ingest: Vec<&Record> = records.iter().filter(|record| record.step == Step::Ingest).collect();
-    let media = ["dram", "disk", "pmem"].repeat(2);
-    assert_eq!(ingest.iter().map(|record| record.media).collect::<Vec<_>>(), media);
+    let media = ["dram", "disk", "pmem"];
+    let each = ["pma", "adjacency", "buffered"].map(|layout| media.map(|media| (layout, media))).concat().repeat(2);
+    assert_eq!(ingest.iter().map(|record| (record.layout, record.media)).collect::<Vec<_>>(), each);
+    let churned: Vec<&str> =
+        records.iter().filter(|record| record.step == Step::Churn).map(|record| record.layout).collect();
+    assert_eq!(churned, ["pma", "adjacency", "buffered"].repeat(2));
     assert!(ingest.iter().all(|record| record.edges_per_s > Some(0.0) && record.bytes_per_edge > Some(4.0)));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "graphs on disk are removed");
+}
+
+/// Fails for a placement, an allocation or a binding that changes an answer, and for one that is taken for another.
+#[test]
+fn placements_are_measured_in_turns_and_all_answers_are_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let placings = [Placement::ALL.map(Placing::Fixed).to_vec(), vec![Placing::Auto]].concat();
+    let mut answers = BTreeSet::new();
+    for (allocation, bind) in [
+        (Allocation::Bind, None),
+        (Allocation::Interleave, Some(Bind::None)),
+        (Allocation::FirstTouch, Some(Bind::RoundRobin)),
+        (Allocation::Bind, Some(Bind::Remote)),
+    ] {
+        let nodes = NodesPlan { placings: placings.clone(), nodes: Some(3), allocation, bind };
+        let plan = Plan {
+            nodes,
+            layouts: vec![Layout::Csr, Layout::Adjacency],
+            ingest: false,
+            kernels: vec![Kernel::Pagerank, Kernel::Bfs],
+            ..plan("kron:12:8", dir.path().to_owned())
+        };
+        let records = records(&plan).unwrap();
+        // For each number of threads: four placements shown, two loads, a churn; two kernels twice over two layouts under five placements.
+        assert_eq!(records.len(), 2 * (4 + 2 + 1 + 2 * 2 * 2 * 5));
+        let bound = bind.unwrap_or(Bind::RoundRobin).name();
+        let is_as_planned =
+            |record: &Record| (record.nodes, record.bind, record.allocation) == (3, bound, allocation.name());
+        assert!(records.iter().all(is_as_planned));
+        let kernels: Vec<&Record> = records.iter().filter(|record| record.step == Step::Kernel).collect();
+        for (turn, record) in kernels.iter().enumerate() {
+            match placings[turn % 5] {
+                Placing::Fixed(placement) => assert_eq!((record.placement, &record.why), (placement.name(), &None)),
+                Placing::Auto => {
+                    assert!(record.placement.parse::<Placement>().is_ok() && record.why.is_some());
+                }
+            }
+        }
+        answers.extend(kernels.iter().map(|record| (record.kernel, record.answer.clone())));
+        for record in records.iter().filter(|record| record.step == Step::Placement) {
+            let edges = record.edges_per_node.as_ref().unwrap();
+            assert_eq!((edges.len(), edges.iter().sum::<u64>()), (3, record.edges));
+        }
+    }
+    assert_eq!(answers.len(), 2, "{answers:?}");
+}
+
+#[test]
+fn what_the_machine_cannot_do_stands_in_the_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan =
+        |nodes: NodesPlan| Plan { nodes, ingest: false, threads: vec![1], ..plan("kron:5:4", dir.path().to_owned()) };
+    // More than any machine has.
+    let many = records(&plan(NodesPlan { nodes: Some(61), ..NodesPlan::default() })).unwrap();
+    let last = many.last().unwrap();
+    if !biombo_base::topology::Topology::detect().spread(61).unwrap().has_distance() {
+        assert!(last.not_done.as_ref().is_some_and(|what| what.contains("61 nodes are virtual")), "{last:?}");
+    }
+    let one = records(&plan(NodesPlan { nodes: Some(1), ..NodesPlan::default() })).unwrap();
+    assert!(one.iter().all(|record| record.not_done.is_none() && record.nodes == 1 && record.bind == "none"));
+    for nodes in [
+        NodesPlan { nodes: Some(0), ..NodesPlan::default() },
+        NodesPlan { nodes: Some(65), ..NodesPlan::default() },
+        NodesPlan { placings: Vec::new(), ..NodesPlan::default() },
+        NodesPlan { bind: Some(Bind::Remote), allocation: Allocation::Interleave, ..NodesPlan::default() },
+    ] {
+        assert!(records(&plan(nodes.clone())).is_err(), "{nodes:?}");
+    }
 }
 
 #[test]

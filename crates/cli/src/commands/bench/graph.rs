@@ -1,9 +1,12 @@
 //! `biombo bench graph`.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use biombo_lab::graph::{Kernel, Layout, Media, Plan, Record, Step, run as measure};
+use biombo::graph::numa::{Allocation, Placement};
+use biombo::graph::team::Bind;
+use biombo_base::topology::Spread;
+use biombo_lab::graph::{Kernel, Layout, Media, NodesPlan, Placing, Plan, Record, Step, run as measure};
 use clap::{Args, ValueEnum};
 
 use super::watch::Output;
@@ -16,18 +19,30 @@ use crate::size::show_count;
 #[command(after_help = "\
 Every kernel runs over all layouts in turns, trial by trial; each answer is verified. The source of bfs and bc is the vertex with the
 most out-edges, pagerank does 20 iterations. Edges of synthetic graphs come in a shuffled order, those of a file in its own.
---ingest: pma is made of a tenth of the edges, the others come in batches of 65,536 from all threads; on disk and on persistent memory each
-batch is durable when it is acknowledged. Edges a second are those of the file: an undirected one counts once and is stored twice.
+Layouts: csr is static; pma is a packed memory array; adjacency is a log of edges, archived in batches into adjacency blocks; buffered
+are buffers of vertices, which grow with the degree, over such blocks.
+--ingest: each layout but csr is made of a tenth of the edges, the others come in batches of 65,536 from all threads; on disk and on
+persistent memory each batch is durable when it is acknowledged. Edges a second are those of the file: an undirected one counts once and
+is stored twice. Bytes an edge are all memory of a layout, logs and buffers included, by stored edges.
+
+Placements of vertices on NUMA nodes are run in turns too: block (the first share, the second one, ..), round-robin (vertex v on node v
+modulo N), block-cyclic (units of at least 1,024 vertices in turn), degree (shares with as many edges), auto (what suits kernel and
+graph, and why). Each thread works on the vertices of its own node first. --nodes N other than the machine's are virtual: the same
+code, and on a machine with one node no memory to be bound. --bind: none; local and remote (all threads on the first node, all memory
+there or on the last one); round-robin (threads on all nodes in turn, each on its own: the default for several nodes). Answers are the
+same for all of them. What the machine cannot do is said, and left out.
 
 Examples:
   biombo bench graph --graph kron:20:16 --threads 1,2 --trials 9 --churn 0.1
+  biombo bench graph --graph kron:20:16 --layout csr,pma,adjacency,buffered --ingest --threads 2
   biombo bench graph --graph kron:20:16 --layout pma --kernel bfs --ingest --media dram,disk,pmem --threads 2 --json graph.jsonl
+  biombo bench graph --graph kron:20:16 --layout csr --nodes 2 --threads 2 --placement block,round-robin,block-cyclic,degree,auto
   biombo bench graph --graph wiki-Vote.txt.gz --kernel pagerank")]
 pub(crate) struct GraphArgs {
     /// kron:SCALE:DEGREE, uniform:SCALE:DEGREE (the GAP benchmark's), or a file of edges
     #[arg(long, value_name = "GRAPH")]
     graph: String,
-    /// Layouts: csr, pma
+    /// Layouts: csr, pma, adjacency, buffered
     #[arg(
         long = "layout",
         value_name = "L,L..",
@@ -45,13 +60,31 @@ pub(crate) struct GraphArgs {
     /// Threads
     #[arg(long, value_name = "T,T..", value_delimiter = ',', default_value = "1")]
     threads: Vec<usize>,
+    /// Placements on NUMA nodes: block, round-robin, block-cyclic, degree, auto
+    #[arg(
+        long = "placement",
+        value_name = "P,P..",
+        value_delimiter = ',',
+        default_value = "block-cyclic",
+        hide_possible_values = true
+    )]
+    placements: Vec<PlacementArg>,
+    /// NUMA nodes; with another number than the machine's they are virtual [default: the machine's]
+    #[arg(long, value_name = "N")]
+    nodes: Option<usize>,
+    /// How memory comes to lie on nodes: bind, first-touch, interleave
+    #[arg(long, value_enum, value_name = "A", default_value = "bind", hide_possible_values = true)]
+    allocation: AllocationArg,
+    /// Where threads run: none, local, remote, round-robin [default: round-robin, on one node none]
+    #[arg(long, value_enum, value_name = "B", hide_possible_values = true)]
+    bind: Option<BindArg>,
     /// How often each kernel runs over each layout
     #[arg(long, value_name = "N", default_value_t = 5)]
     trials: u32,
     /// Measure ingest too
     #[arg(long)]
     ingest: bool,
-    /// Delete this share of the edges from pma and insert it again, before its kernels
+    /// Delete this share of the edges from each dynamic layout and insert it again, before its kernels
     #[arg(long, value_name = "F", default_value_t = 0.0)]
     churn: f64,
     /// Where graphs on disk are made [default: the system's directory for temporary files]
@@ -66,6 +99,19 @@ pub(crate) struct GraphArgs {
 enum LayoutArg {
     Csr,
     Pma,
+    Adjacency,
+    Buffered,
+}
+
+impl From<LayoutArg> for Layout {
+    fn from(layout: LayoutArg) -> Self {
+        match layout {
+            LayoutArg::Csr => Self::Csr,
+            LayoutArg::Pma => Self::Pma,
+            LayoutArg::Adjacency => Self::Adjacency,
+            LayoutArg::Buffered => Self::Buffered,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -96,6 +142,83 @@ impl From<KernelArg> for Kernel {
     }
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PlacementArg {
+    Block,
+    RoundRobin,
+    BlockCyclic,
+    Degree,
+    Auto,
+}
+
+impl From<PlacementArg> for Placing {
+    fn from(placement: PlacementArg) -> Self {
+        Self::Fixed(match placement {
+            PlacementArg::Block => Placement::Block,
+            PlacementArg::RoundRobin => Placement::RoundRobin,
+            PlacementArg::BlockCyclic => Placement::BlockCyclic,
+            PlacementArg::Degree => Placement::Degree,
+            PlacementArg::Auto => return Self::Auto,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AllocationArg {
+    Bind,
+    FirstTouch,
+    Interleave,
+}
+
+impl From<AllocationArg> for Allocation {
+    fn from(allocation: AllocationArg) -> Self {
+        match allocation {
+            AllocationArg::Bind => Self::Bind,
+            AllocationArg::FirstTouch => Self::FirstTouch,
+            AllocationArg::Interleave => Self::Interleave,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum BindArg {
+    None,
+    Local,
+    Remote,
+    RoundRobin,
+}
+
+impl From<BindArg> for Bind {
+    fn from(bind: BindArg) -> Self {
+        match bind {
+            BindArg::None => Self::None,
+            BindArg::Local => Self::Local,
+            BindArg::Remote => Self::Remote,
+            BindArg::RoundRobin => Self::RoundRobin,
+        }
+    }
+}
+
+/// What the command line says of NUMA nodes.
+fn nodes(args: &GraphArgs) -> Done<NodesPlan> {
+    if let Some(nodes) = args.nodes.filter(|nodes| !(1..=Spread::NODES_MAX).contains(nodes)) {
+        return Err(Failure::usage(format!("--nodes are 1 to {}, not {nodes}", Spread::NODES_MAX)));
+    }
+    let bind: Option<Bind> = args.bind.map(Bind::from);
+    if let Some(bind) = bind.filter(|bind| matches!(bind, Bind::Local | Bind::Remote))
+        && args.allocation != AllocationArg::Bind
+    {
+        let bind = bind.name();
+        return Err(Failure::usage(format!("--bind {bind} has all memory on one node: it needs --allocation bind")));
+    }
+    Ok(NodesPlan {
+        placings: args.placements.iter().map(|placement| (*placement).into()).collect(),
+        nodes: args.nodes,
+        allocation: args.allocation.into(),
+        bind,
+    })
+}
+
 pub(super) fn run(args: &GraphArgs) -> Done {
     if !(0.0..=1.0).contains(&args.churn) {
         return Err(Failure::usage(format!("--churn is a share from 0 to 1, not {}", args.churn)));
@@ -106,13 +229,12 @@ pub(super) fn run(args: &GraphArgs) -> Done {
     if let Some(threads) = args.threads.iter().find(|threads| !(1..=1024).contains(*threads)) {
         return Err(Failure::usage(format!("--threads are 1 to 1024, not {threads}")));
     }
-    if args.ingest && !args.layouts.iter().any(|layout| matches!(layout, LayoutArg::Pma)) {
-        return Err(Failure::usage("--ingest is of graphs that change: it needs --layout pma"));
+    let layouts: Vec<Layout> = args.layouts.iter().map(|layout| (*layout).into()).collect();
+    if args.ingest && !layouts.iter().any(|layout| layout.is_dynamic()) {
+        return Err(Failure::usage(
+            "--ingest is of graphs that change: it needs --layout pma, adjacency or buffered, or several of them",
+        ));
     }
-    let layout = |layout: &LayoutArg| match layout {
-        LayoutArg::Csr => Layout::Csr,
-        LayoutArg::Pma => Layout::Pma,
-    };
     let media = |media: &MediaArg| match media {
         MediaArg::Dram => Media::Dram,
         MediaArg::Disk => Media::Disk,
@@ -121,10 +243,11 @@ pub(super) fn run(args: &GraphArgs) -> Done {
     let kernels: Vec<Kernel> = args.kernels.iter().map(|kernel| (*kernel).into()).collect();
     let plan = Plan {
         graph: args.graph.clone(),
-        layouts: args.layouts.iter().map(layout).collect(),
+        layouts,
         media: args.media.iter().map(media).collect(),
         kernels: if kernels.is_empty() { Kernel::ALL.to_vec() } else { kernels },
         threads: args.threads.clone(),
+        nodes: nodes(args)?,
         trials: args.trials,
         ingest: args.ingest,
         churn: args.churn,
@@ -162,43 +285,89 @@ pub(super) fn run(args: &GraphArgs) -> Done {
     out.finish()
 }
 
-/// Steps, then kernels by layouts: medians, least and most, and how many times as long as the first layout's.
+/// Steps, then kernels by layouts and placements: medians, least and most, and how many times as long as the first one.
 fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
     let Some(first) = records.first() else { return Ok(()) };
     let (vertices, edges) = (show_count(first.vertices), show_count(first.edges));
     out.line(format_args!("{}: {vertices} vertices, {edges} stored edges", first.graph))?;
     out.line(format_args!(
-        "{:8} {:6} {:5} {:>7} {:>10} {:>14} {:>11}",
+        "{:8} {:9} {:5} {:>7} {:>10} {:>14} {:>11}",
         "step", "layout", "media", "threads", "seconds", "M edges/s", "bytes/edge"
     ))?;
-    for record in records.iter().filter(|record| record.step != Step::Kernel) {
+    for record in records.iter().filter(|record| !matches!(record.step, Step::Kernel | Step::Placement)) {
         let step = format!("{:?}", record.step).to_lowercase();
         let rate = record.edges_per_s.unwrap_or(0.0) / 1e6;
         let bytes = record.bytes_per_edge.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.2}"));
         let Record { layout, media, threads, seconds, .. } = record;
-        out.line(format_args!("{step:8} {layout:6} {media:5} {threads:>7} {seconds:>10.3} {rate:>14.2} {bytes:>11}"))?;
+        out.line(format_args!("{step:8} {layout:9} {media:5} {threads:>7} {seconds:>10.3} {rate:>14.2} {bytes:>11}"))?;
     }
+    // With one placement on one node there is nothing to tell apart.
+    let has_placements = first.nodes > 1 || plan.nodes.placings.len() > 1;
+    let width = if has_placements { 18 } else { 0 };
+    let placed = if has_placements { "placement" } else { "" };
     out.line(format_args!(
-        "\n{:9} {:>7} {:6} {:>10} {:>10} {:>10} {:>7}",
+        "\n{:9} {:>7} {:9} {placed:width$} {:>10} {:>10} {:>10} {:>7}",
         "kernel", "threads", "layout", "median s", "least", "most", "x first"
     ))?;
     for kernel in &plan.kernels {
         for threads in &plan.threads {
-            let mut seconds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
             let of = |record: &&Record| record.kernel == Some(kernel.name()) && record.threads == *threads;
-            records.iter().filter(of).for_each(|record| seconds.entry(record.layout).or_default().push(record.seconds));
             let mut base = None;
             for layout in &plan.layouts {
-                let Some(seconds) = seconds.get_mut(layout.name()) else { continue };
-                seconds.sort_by(f64::total_cmp);
-                let (least, most, median) = (seconds[0], seconds[seconds.len() - 1], seconds[seconds.len() / 2]);
-                let ratio = median / *base.get_or_insert(median);
-                let (kernel, layout) = (kernel.name(), layout.name());
-                out.line(format_args!(
-                    "{kernel:9} {threads:>7} {layout:6} {median:>10.5} {least:>10.5} {most:>10.5} {ratio:>7.3}"
-                ))?;
+                for placing in &plan.nodes.placings {
+                    let its = |record: &&Record| record.layout == layout.name() && is_turn_of(*placing, record);
+                    let turns: Vec<&Record> = records.iter().filter(of).filter(its).collect();
+                    let mut seconds: Vec<f64> = turns.iter().map(|record| record.seconds).collect();
+                    let Some(turn) = turns.first() else { continue };
+                    seconds.sort_by(f64::total_cmp);
+                    let (least, most, median) = (seconds[0], seconds[seconds.len() - 1], seconds[seconds.len() / 2]);
+                    let ratio = median / *base.get_or_insert(median);
+                    let (kernel, layout) = (kernel.name(), layout.name());
+                    let placed = match placing {
+                        _ if !has_placements => String::new(),
+                        Placing::Fixed(placement) => placement.to_string(),
+                        Placing::Auto => format!("auto: {}", turn.placement),
+                    };
+                    out.line(format_args!(
+                        "{kernel:9} {threads:>7} {layout:9} {placed:width$} {median:>10.5} {least:>10.5} {most:>10.5} {ratio:>7.3}"
+                    ))?;
+                }
             }
         }
     }
-    Ok(())
+    placements(out, records)
+}
+
+/// Whether a kernel's record is of the turn of this placement.
+fn is_turn_of(placing: Placing, record: &Record) -> bool {
+    match placing {
+        Placing::Fixed(placement) => record.why.is_none() && record.placement == placement.name(),
+        Placing::Auto => record.why.is_some(),
+    }
+}
+
+/// Edges of each node, why placements were chosen, and what was not done.
+fn placements(out: &mut Out, records: &[Record]) -> Done {
+    let threads = records.first().map(|record| record.threads);
+    let mut title = "\nedges of each node";
+    for record in records.iter().filter(|record| Some(record.threads) == threads) {
+        let Some(edges) = &record.edges_per_node else { continue };
+        let percent = |of: &u64| format!("{:.2} %", 100.0 * *of as f64 / record.edges.max(1) as f64);
+        let shares: Vec<String> = edges.iter().map(percent).collect();
+        if !title.is_empty() {
+            out.line(std::mem::take(&mut title))?;
+        }
+        out.line(format_args!("{:12} {}", record.placement, shares.join("  ")))?;
+    }
+    let mut told = BTreeSet::new();
+    for record in records {
+        let (Some(kernel), Some(why)) = (record.kernel, &record.why) else { continue };
+        if told.insert(kernel) {
+            out.line(format_args!("auto, {kernel}: {}, for {why}", record.placement))?;
+        }
+    }
+    match records.last().and_then(|record| record.not_done.as_ref()) {
+        Some(what) => out.line(format_args!("not done: {what}")),
+        None => Ok(()),
+    }
 }

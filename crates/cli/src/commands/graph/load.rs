@@ -73,6 +73,12 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
     let begun = Instant::now();
     let io = RealIo::shared();
     match (args.media, args.layout) {
+        (_, Layout::Adjacency | Layout::Buffered) => {
+            let layout = args.layout.name();
+            return Err(Failure::usage(format!(
+                "--layout {layout} is for `graph run` and `bench graph`: a graph that changes is kept as pma, and runs in any layout"
+            )));
+        }
         (MediaArg::Dram, _) => {
             let message =
                 "--media dram ends with the command, and nothing would be left: use disk or pmem, or `bench graph`";
@@ -99,7 +105,8 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
             refuse_another(&*io, &args.dir)?;
             file::save(&*io, &args.dir, &graph, &list.ids)?;
         }
-        Layout::Pma => {
+        // Others were refused.
+        Layout::Pma | Layout::Adjacency | Layout::Buffered => {
             let (ids, keeps_loops) = (&list.ids, shape.keeps_loops);
             match args.media {
                 MediaArg::Pmem => {

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use biombo::graph::csr::{Csr, Shape, file};
 use biombo::graph::ids::Ids;
-use biombo::graph::pma::{Durable, DurableOptions, Media, Pma, Snapshot};
+use biombo::graph::pma::{self, Changing, Durable, DurableOptions, Media, Snapshot};
 use biombo::graph::team::Team;
 use biombo::graph::view::View;
+use biombo::graph::{adjacency, buffered};
 use biombo_base::io::RealIo;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -21,6 +22,10 @@ pub(super) enum Layout {
     Csr,
     /// A packed memory array: edges come and go
     Pma,
+    /// An edge log over adjacency blocks, in memory only
+    Adjacency,
+    /// Buffers of vertices over adjacency blocks, in memory only
+    Buffered,
 }
 
 impl Layout {
@@ -28,6 +33,8 @@ impl Layout {
         match self {
             Self::Csr => "csr",
             Self::Pma => "pma",
+            Self::Adjacency => "adjacency",
+            Self::Buffered => "buffered",
         }
     }
 }
@@ -77,14 +84,18 @@ pub(super) struct Graph {
 pub(super) enum Lists {
     Csr(Csr, Ids),
     Pma(Snapshot),
+    Adjacency(adjacency::Snapshot),
+    Buffered(buffered::Snapshot),
 }
 
-/// One expression over either layout.
+/// One expression over any layout.
 macro_rules! over {
     ($graph:expr, $view:ident => $do:expr) => {
         match &$graph.lists {
             Lists::Csr($view, _) => $do,
             Lists::Pma($view) => $do,
+            Lists::Adjacency($view) => $do,
+            Lists::Buffered($view) => $do,
         }
     };
 }
@@ -117,35 +128,30 @@ impl Graph {
 
     /// The same graph in another layout.
     pub(super) fn into_layout(self, layout: Layout, team: &mut Team) -> Done<Self> {
-        let (is_so, media) = (self.layout() == layout, self.media);
-        Ok(match self.lists {
-            lists if is_so => Self { lists, ..self },
-            Lists::Csr(csr, ids) => {
-                let graph = Pma::from_view(&csr, &ids, true, team)?;
-                Self { memory_bytes: graph.memory_bytes() as u64, media, lists: Lists::Pma(graph.snapshot(team)?) }
-            }
-            Lists::Pma(snapshot) => {
-                // By the order of ids, as a static graph is numbered.
-                let order = order(&snapshot);
-                let mut places = vec![0; order.len()];
-                order.iter().zip(0..).for_each(|(number, place)| places[*number as usize] = place);
-                let numbers = 0..snapshot.vertices() as u32;
-                let lists = numbers.flat_map(|v| snapshot.out_neighbors(v).iter().map(move |to| [v, *to]));
-                let edges: Vec<[u32; 2]> = lists.map(|edge| edge.map(|end| places[end as usize])).collect();
-                let shape = Shape { is_directed: snapshot.is_directed(), keeps_loops: true };
-                let csr = Csr::build(order.len(), &edges, shape, team)?;
-                let named = order.iter().map(|number| snapshot.id(*number)).collect::<Option<Vec<u64>>>();
-                let ids = Ids::ascending(named.unwrap_or_default());
-                let ids = ids.expect("invariant: each vertex has an id of its own, and they were sorted");
-                Self { memory_bytes: csr.memory_bytes() as u64, media, lists: Lists::Csr(csr, ids) }
-            }
-        })
+        if self.layout() == layout {
+            return Ok(self);
+        }
+        let (csr, ids) = match self.lists {
+            Lists::Csr(csr, ids) => (csr, ids),
+            Lists::Pma(snapshot) => as_static(&snapshot, team)?,
+            Lists::Adjacency(snapshot) => as_static(&snapshot, team)?,
+            Lists::Buffered(snapshot) => as_static(&snapshot, team)?,
+        };
+        let (memory_bytes, lists) = match layout {
+            Layout::Csr => (csr.memory_bytes() as u64, Lists::Csr(csr, ids)),
+            Layout::Pma => as_changing(&csr, &ids, Lists::Pma, team)?,
+            Layout::Adjacency => as_changing(&csr, &ids, Lists::Adjacency, team)?,
+            Layout::Buffered => as_changing(&csr, &ids, Lists::Buffered, team)?,
+        };
+        Ok(Self { lists, memory_bytes, media: self.media })
     }
 
     pub(super) fn layout(&self) -> Layout {
         match self.lists {
             Lists::Csr(..) => Layout::Csr,
             Lists::Pma(_) => Layout::Pma,
+            Lists::Adjacency(_) => Layout::Adjacency,
+            Lists::Buffered(_) => Layout::Buffered,
         }
     }
 
@@ -174,6 +180,8 @@ impl Graph {
         let found = match &self.lists {
             Lists::Csr(_, ids) => ids.vertex(id),
             Lists::Pma(snapshot) => snapshot.vertex(id),
+            Lists::Adjacency(snapshot) => snapshot.vertex(id),
+            Lists::Buffered(snapshot) => snapshot.vertex(id),
         };
         found.ok_or_else(|| Failure::failed(format!("the graph has no vertex {id}")))
     }
@@ -183,6 +191,8 @@ impl Graph {
         let found = match &self.lists {
             Lists::Csr(_, ids) => ids.id(vertex),
             Lists::Pma(snapshot) => snapshot.id(vertex),
+            Lists::Adjacency(snapshot) => snapshot.id(vertex),
+            Lists::Buffered(snapshot) => snapshot.id(vertex),
         };
         found.expect("invariant: kernels and lists name the graph's vertices only")
     }
@@ -192,6 +202,8 @@ impl Graph {
         match &self.lists {
             Lists::Csr(graph, _) => (0..graph.vertices() as u32).collect(),
             Lists::Pma(snapshot) => order(snapshot),
+            Lists::Adjacency(snapshot) => order(snapshot),
+            Lists::Buffered(snapshot) => order(snapshot),
         }
     }
 
@@ -213,7 +225,33 @@ impl Graph {
     }
 }
 
-fn order(snapshot: &Snapshot) -> Vec<u32> {
+/// The same graph as a static one, numbered by the order of ids.
+fn as_static<L: pma::Layout>(snapshot: &Snapshot<L>, team: &mut Team) -> Done<(Csr, Ids)> {
+    let order = order(snapshot);
+    let mut places = vec![0; order.len()];
+    order.iter().zip(0..).for_each(|(number, place)| places[*number as usize] = place);
+    let numbers = 0..snapshot.vertices() as u32;
+    let lists = numbers.flat_map(|v| snapshot.out_neighbors(v).iter().map(move |to| [v, *to]));
+    let edges: Vec<[u32; 2]> = lists.map(|edge| edge.map(|end| places[end as usize])).collect();
+    let shape = Shape { is_directed: snapshot.is_directed(), keeps_loops: true };
+    let csr = Csr::build(order.len(), &edges, shape, team)?;
+    let named = order.iter().map(|number| snapshot.id(*number)).collect::<Option<Vec<u64>>>();
+    let ids = Ids::ascending(named.unwrap_or_default());
+    Ok((csr, ids.expect("invariant: each vertex has an id of its own, and they were sorted")))
+}
+
+/// A static graph in the layout `L`: the memory that it takes, and its lists.
+fn as_changing<L: pma::Layout>(
+    csr: &Csr,
+    ids: &Ids,
+    lists: fn(Snapshot<L>) -> Lists,
+    team: &mut Team,
+) -> Done<(u64, Lists)> {
+    let graph = Changing::<L>::from_view(csr, ids, true, team)?;
+    Ok((graph.memory_bytes() as u64, lists(graph.snapshot(team)?)))
+}
+
+fn order<L: pma::Layout>(snapshot: &Snapshot<L>) -> Vec<u32> {
     let mut order: Vec<u32> = (0..snapshot.vertices() as u32).collect();
     order.sort_unstable_by_key(|number| snapshot.id(*number));
     order

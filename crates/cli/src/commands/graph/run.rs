@@ -51,7 +51,7 @@ pub(crate) struct RunArgs {
     /// Threads; the answer does not depend on them
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Run it over this layout (default: the one that the graph has)
+    /// Run it over this layout, in memory (default: the one that the graph has)
     #[arg(long, value_enum)]
     layout: Option<Layout>,
     /// Write the value of every vertex to this file

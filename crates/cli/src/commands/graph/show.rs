@@ -1,14 +1,18 @@
 //! `biombo graph neighbors`, `degree`, `stat`, `verify`, `export`: what a graph holds.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
+use biombo::graph::numa::{Load, Owners, Placement};
 use biombo::graph::team::Team;
+use biombo::graph::view::View;
+use biombo_base::topology::Spread;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::opened::{Graph, Kept, Lists};
+use super::opened::{Graph, Kept, Lists, over};
 use crate::args::{DirArg, JsonArg};
 use crate::failure::{Done, Failure};
 use crate::out::Out;
@@ -49,6 +53,9 @@ pub(crate) struct DegreeArgs {
 pub(crate) struct StatArgs {
     #[command(flatten)]
     dir: DirArg,
+    /// Show the edges of each of so many NUMA nodes too, under each placement (whether the machine has them or not)
+    #[arg(long, value_name = "N")]
+    nodes: Option<usize>,
     #[command(flatten)]
     json: JsonArg,
 }
@@ -110,6 +117,9 @@ struct Figures {
     degree_mean: f64,
     memory_bytes: u64,
     bytes_per_edge: Option<f64>,
+    /// By placement: edges that lead to the vertices of each node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edges_per_node: Option<BTreeMap<&'static str, Vec<u64>>>,
 }
 
 #[derive(Serialize)]
@@ -154,9 +164,27 @@ pub(crate) fn degree(args: &DegreeArgs) -> Done {
     out.finish()
 }
 
+/// The edges of each of `nodes` nodes, by placement.
+fn edges_per_node<V: View>(view: &V, nodes: usize) -> Done<BTreeMap<&'static str, Vec<u64>>> {
+    let mut team = Team::new(1)?;
+    let load = Load::of(view, &mut team);
+    let edges = |placement: Placement| {
+        let owners = Owners::new(placement, nodes, &load);
+        (placement.name(), owners.edges_by_node(view, &mut team))
+    };
+    Ok(Placement::ALL.into_iter().map(edges).collect())
+}
+
 /// Run it.
 pub(crate) fn stat(args: &StatArgs) -> Done {
+    if let Some(nodes) = args.nodes.filter(|nodes| !(1..=Spread::NODES_MAX).contains(nodes)) {
+        return Err(Failure::usage(format!("--nodes are 1 to {}, not {nodes}", Spread::NODES_MAX)));
+    }
     let graph = open(&args.dir)?;
+    let edges_per_node = match args.nodes {
+        Some(nodes) => Some(over!(graph, view => edges_per_node(view, nodes)?)),
+        None => None,
+    };
     let vertices = 0..graph.vertices() as u32;
     let degrees = vertices.clone().map(|vertex| graph.out_neighbors(vertex).len() as u64);
     let alone = |vertex: &u32| graph.out_neighbors(*vertex).is_empty() && graph.in_neighbors(*vertex).is_empty();
@@ -174,6 +202,7 @@ pub(crate) fn stat(args: &StatArgs) -> Done {
         degree_mean: graph.edges() as f64 / graph.vertices().max(1) as f64,
         memory_bytes,
         bytes_per_edge: (graph.edges() > 0).then(|| memory_bytes as f64 / graph.edges() as f64),
+        edges_per_node,
     };
     let mut out = Out::new();
     if args.json.json {
@@ -192,6 +221,12 @@ pub(crate) fn stat(args: &StatArgs) -> Done {
     out.line(format_args!("out-degree    {:.2} on average, {} at most", figures.degree_mean, figures.degree_max))?;
     let each = figures.bytes_per_edge.map_or_else(String::new, |bytes| format!(", {bytes:.2} bytes per stored edge"));
     out.line(format_args!("memory        {}{each}", show_bytes(memory_bytes)))?;
+    for (placement, edges) in figures.edges_per_node.iter().flatten() {
+        let share =
+            |of: &u64| format!("{} ({:.2} %)", show_count(*of), 100.0 * *of as f64 / figures.edges.max(1) as f64);
+        let shares: Vec<String> = edges.iter().map(share).collect();
+        out.line(format_args!("{placement:13} {}", shares.join("  ")))?;
+    }
     out.finish()
 }
 

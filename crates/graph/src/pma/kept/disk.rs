@@ -19,7 +19,7 @@ use biombo_journal::{Durability, Journal, JournalOptions, Lsn};
 use super::Visit;
 use crate::csr::file::{self, Contents, Kind};
 use crate::ids::Ids;
-use crate::pma::Snapshot;
+use crate::pma::{Layout, Snapshot};
 use crate::view::View;
 
 /// The journal's directory.
@@ -87,7 +87,7 @@ impl Disk {
         self.journal.sync()
     }
 
-    pub(super) fn save(&self, snapshot: &Snapshot, keeps_loops: bool, applied: u64) -> Result<()> {
+    pub(super) fn save<L: Layout>(&self, snapshot: &Snapshot<L>, keeps_loops: bool, applied: u64) -> Result<()> {
         let mut table = snapshot.names.table();
         let table = table.as_mut().map(|table| table as &mut dyn Iterator<Item = u64>);
         file::save_as(&Kind::CHANGING, &*self.io, &self.dir, snapshot, table, keeps_loops, applied)?;

@@ -11,7 +11,7 @@ use std::fmt;
 use biombo_base::Result;
 use biombo_journal::Durability;
 
-use super::Snapshot;
+use super::{Layout, Snapshot};
 use crate::csr::file::{self, Target};
 use crate::media::Backing;
 use crate::view::View;
@@ -76,7 +76,7 @@ impl Kept {
     }
 
     /// Replace the image by one that lacks the records from `applied` on, all before which are durable; and forget those. One at a time.
-    pub(super) fn save(&self, snapshot: &Snapshot, keeps_loops: bool, applied: u64) -> Result<()> {
+    pub(super) fn save<L: Layout>(&self, snapshot: &Snapshot<L>, keeps_loops: bool, applied: u64) -> Result<()> {
         match self {
             Self::Disk(disk) => disk.save(snapshot, keeps_loops, applied),
             Self::Pmem(pmem) => pmem.save(snapshot, keeps_loops, applied),

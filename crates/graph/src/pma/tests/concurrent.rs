@@ -35,8 +35,8 @@ impl Draw {
 }
 
 /// Two writers without regard for each other, and this thread, which takes snapshots; then all of it once more on the model.
-fn snapshots_are_exact(shape: Shape, tuning: Tuning, time: Duration, seed: u64) {
-    let graph = Pma::tuned(shape, tuning).unwrap();
+fn snapshots_are_exact<L: Layout>(shape: Shape, tuning: Tuning, time: Duration, seed: u64) {
+    let graph = Changing::<L>::tuned(shape, tuning).unwrap();
     let (stop, batches) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (mut applied, kept, said) = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..2)
@@ -99,10 +99,14 @@ fn snapshots_are_exact(shape: Shape, tuning: Tuning, time: Duration, seed: u64) 
 
 #[test]
 fn snapshots_are_exact_while_two_write() {
+    over_layouts!(exact_while_two_write());
+}
+
+fn exact_while_two_write<L: Layout>() {
     let time = Duration::from_millis(300);
     for (seed, shape) in [(1, Shape::UNDIRECTED), (2, Shape::DIRECTED)] {
-        snapshots_are_exact(shape, Tuning::EAGER, time, seed);
-        snapshots_are_exact(shape, Tuning::DEFAULT, time, seed + 10);
+        snapshots_are_exact::<L>(shape, Tuning::EAGER, time, seed);
+        snapshots_are_exact::<L>(shape, L::TUNING, time, seed + 10);
     }
 }
 
@@ -113,7 +117,7 @@ fn soak_two_writers_and_snapshots_for_ten_minutes() {
     let mut seed = 100;
     while begun.elapsed() < Duration::from_secs(600) {
         for shape in [Shape::UNDIRECTED, Shape::DIRECTED] {
-            snapshots_are_exact(shape, Tuning::EAGER, Duration::from_secs(2), seed);
+            over_layouts!(snapshots_are_exact(shape, Tuning::EAGER, Duration::from_secs(2), seed));
             seed += 1;
         }
     }

@@ -25,7 +25,8 @@ fn deleted(edges: &[Edge]) -> Vec<Update> {
     edges.iter().map(|[a, b]| Update::DeleteEdge((*a).into(), (*b).into())).collect()
 }
 
-fn same(csr: &Csr, graph: &Pma, what: &str) {
+fn same<L: Layout>(csr: &Csr, graph: &Changing<L>, what: &str) {
+    let what = format!("{what} in {}", L::NAME);
     let snapshot = graph.snapshot(&mut team()).unwrap();
     snapshot.verify().unwrap();
     assert_eq!(snapshot.blocks(), csr.blocks(), "{what}");
@@ -42,6 +43,10 @@ fn same(csr: &Csr, graph: &Pma, what: &str) {
 
 #[test]
 fn all_kernels_answer_as_over_csr_after_loading_streaming_and_churn() {
+    over_layouts!(answers_as_over_csr());
+}
+
+fn answers_as_over_csr<L: Layout>() {
     for (name, shape) in
         [("kron:12:16", Shape::GAP), ("uniform:12:4", Shape::UNDIRECTED), ("kron:11:8", Shape::DIRECTED)]
     {
@@ -49,10 +54,10 @@ fn all_kernels_answer_as_over_csr_after_loading_streaming_and_churn() {
         let edges = shuffled(edges);
         let csr = Csr::build(vertices, &edges, shape, &mut team()).unwrap();
         let ids = Ids::dense(vertices);
-        for tuning in [Tuning::DEFAULT, Tuning::EAGER] {
+        for tuning in [L::TUNING, Tuning::EAGER] {
             let (base, streamed) = edges.split_at(edges.len() / 10);
             let base = Csr::build(vertices, base, shape, &mut team()).unwrap();
-            let graph = Pma::from_view_tuned(&base, &ids, shape.keeps_loops, tuning, &mut team()).unwrap();
+            let graph = Changing::<L>::from_view_tuned(&base, &ids, shape.keeps_loops, tuning, &mut team()).unwrap();
             streamed.chunks(1000).for_each(|batch| _ = graph.apply(&inserted(batch)).unwrap());
             same(&csr, &graph, name);
             // A tenth goes and comes back in another order.
@@ -68,33 +73,41 @@ fn all_kernels_answer_as_over_csr_after_loading_streaming_and_churn() {
             back.chunks(300).for_each(|batch| _ = graph.apply(&inserted(batch)).unwrap());
             same(&csr, &graph, name);
         }
-        let graph = Pma::from_view(&csr, &ids, shape.keeps_loops, &mut team()).unwrap();
+        let graph = Changing::<L>::from_view(&csr, &ids, shape.keeps_loops, &mut team()).unwrap();
         same(&csr, &graph, name);
     }
 }
 
 #[test]
 fn an_edge_takes_less_than_7_bytes_after_loading_and_after_streaming() {
+    over_layouts!(takes_less_than_7_bytes());
+}
+
+fn takes_less_than_7_bytes<L: Layout>() {
     let (vertices, edges) = synthetic("kron:15:16");
     let edges = shuffled(edges);
     let csr = Csr::build(vertices, &edges, Shape::GAP, &mut team()).unwrap();
-    let graph = Pma::from_view(&csr, &Ids::dense(vertices), false, &mut team()).unwrap();
+    let graph = Changing::<L>::from_view(&csr, &Ids::dense(vertices), false, &mut team()).unwrap();
     let bytes = graph.memory_bytes() as f64 / csr.edges() as f64;
-    assert!(bytes < 5.5, "{bytes} bytes an edge after loading");
+    assert!(bytes < 5.5, "{bytes} bytes an edge after loading {}", L::NAME);
     let base = Csr::build(vertices, &edges[..edges.len() / 10], Shape::GAP, &mut team()).unwrap();
-    let graph = Pma::from_view(&base, &Ids::dense(vertices), false, &mut team()).unwrap();
+    let graph = Changing::<L>::from_view(&base, &Ids::dense(vertices), false, &mut team()).unwrap();
     edges.chunks(10_000).for_each(|batch| _ = graph.apply(&inserted(batch)).unwrap());
     let snapshot = graph.snapshot(&mut team()).unwrap();
     let bytes = graph.memory_bytes() as f64 / snapshot.edges() as f64;
     assert_eq!(snapshot.edges(), csr.edges());
-    assert!(bytes < 7.0, "{bytes} bytes an edge after streaming");
+    assert!(bytes < 7.0, "{bytes} bytes an edge after streaming into {}", L::NAME);
 }
 
 #[test]
 fn memory_of_edges_that_went_is_used_again() {
+    over_layouts!(uses_memory_again());
+}
+
+fn uses_memory_again<L: Layout>() {
     let (vertices, edges) = synthetic("kron:14:16");
     let edges = shuffled(edges);
-    let (graph, _) = loaded(vertices, &[], Shape::GAP, Tuning::DEFAULT);
+    let (graph, _) = loaded::<L>(vertices, &[], Shape::GAP, L::TUNING);
     let mut most = Vec::new();
     for _ in 0..3 {
         edges.chunks(10_000).for_each(|batch| _ = graph.apply(&inserted(batch)).unwrap());
@@ -108,13 +121,17 @@ fn memory_of_edges_that_went_is_used_again() {
 
 #[test]
 fn a_snapshot_shares_what_did_not_change() {
+    over_layouts!(shares_what_did_not_change());
+}
+
+fn shares_what_did_not_change<L: Layout>() {
     let (vertices, edges) = synthetic("kron:14:16");
-    let (graph, _) = loaded(vertices, &edges, Shape::GAP, Tuning::DEFAULT);
+    let (graph, _) = loaded::<L>(vertices, &edges, Shape::GAP, L::TUNING);
     let first = graph.snapshot(&mut team()).unwrap();
     let before = graph.memory_bytes();
     graph.apply(&[Update::InsertEdge(5, 6), Update::DeleteEdge(5, 6)]).unwrap();
     let second = graph.snapshot(&mut team()).unwrap();
     let shared = (0..vertices as u32).filter(|v| first.out_neighbors(*v).as_ptr() == second.out_neighbors(*v).as_ptr());
-    assert!(shared.count() >= vertices - 2 * image::VERTICES);
+    assert!(shared.count() >= vertices - 2 * VERTICES);
     assert!(graph.memory_bytes() < before + before / 4);
 }

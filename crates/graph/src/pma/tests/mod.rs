@@ -1,24 +1,36 @@
-//! The graph is what a model says: now, in snapshots that are kept, and while several write.
+//! The graph is what a model says, in every dynamic layout: now, in snapshots that are kept, and while several write.
 
+mod archive;
 mod concurrent;
 mod layout;
 pub(super) mod model;
+mod section;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::Edge;
 use crate::csr::Csr;
+use crate::{adjacency, buffered};
 use model::Model;
+
+/// A check of each dynamic layout.
+macro_rules! over_layouts {
+    ($check:ident($($argument:expr),*)) => {{
+        $check::<Image>($($argument),*);
+        $check::<adjacency::Section>($($argument),*);
+        $check::<buffered::Section>($($argument),*);
+    }};
+}
+use over_layouts;
 
 fn team() -> Team {
     Team::new(2).unwrap()
 }
 
 /// The graph of some edges between dense ids, and its model.
-fn loaded(vertices: usize, edges: &[Edge], shape: Shape, tuning: Tuning) -> (Pma, Model) {
+fn loaded<L: Layout>(vertices: usize, edges: &[Edge], shape: Shape, tuning: Tuning) -> (Changing<L>, Model) {
     let csr = Csr::build(vertices, edges, shape, &mut team()).unwrap();
-    let graph = Pma::from_view_tuned(&csr, &Ids::dense(vertices), shape.keeps_loops, tuning, &mut team()).unwrap();
+    let graph = Changing::from_view_tuned(&csr, &Ids::dense(vertices), shape.keeps_loops, tuning, &mut team()).unwrap();
     let mut model = Model::new(shape);
     let insertions = edges.iter().map(|[a, b]| Update::InsertEdge((*a).into(), (*b).into()));
     model.apply(&(0..vertices as u64).map(Update::InsertVertex).chain(insertions).collect::<Vec<_>>());
@@ -27,8 +39,12 @@ fn loaded(vertices: usize, edges: &[Edge], shape: Shape, tuning: Tuning) -> (Pma
 
 #[test]
 fn a_graph_begins_without_anything() {
+    over_layouts!(begins_without_anything());
+}
+
+fn begins_without_anything<L: Layout>() {
     for shape in [Shape::DIRECTED, Shape::UNDIRECTED, Shape::GAP] {
-        let graph = Pma::new(shape).unwrap();
+        let graph = Changing::<L>::new(shape).unwrap();
         let snapshot = graph.snapshot(&mut team()).unwrap();
         assert_eq!((snapshot.vertices(), snapshot.edges(), snapshot.sequence()), (0, 0, 0));
         Model::new(shape).check(&snapshot).unwrap();
@@ -41,6 +57,10 @@ fn a_graph_begins_without_anything() {
 
 #[test]
 fn vertex_0_loops_repeated_edges_and_huge_ids_are_as_good_as_others() {
+    over_layouts!(takes_any_ids());
+}
+
+fn takes_any_ids<L: Layout>() {
     let batch = [
         Update::InsertEdge(0, 0),
         Update::InsertEdge(0, u64::MAX),
@@ -51,7 +71,7 @@ fn vertex_0_loops_repeated_edges_and_huge_ids_are_as_good_as_others() {
         Update::DeleteEdge(0, 5),
     ];
     for shape in [Shape::DIRECTED, Shape::UNDIRECTED, Shape::GAP] {
-        let (graph, mut model) = (Pma::new(shape).unwrap(), Model::new(shape));
+        let (graph, mut model) = (Changing::<L>::new(shape).unwrap(), Model::new(shape));
         for batch in [&batch[..], &[Update::DeleteEdge(0, 0)], &[Update::DeleteVertex(0)], &batch[..]] {
             graph.apply(batch).unwrap();
             model.apply(batch);
@@ -62,9 +82,13 @@ fn vertex_0_loops_repeated_edges_and_huge_ids_are_as_good_as_others() {
 
 #[test]
 fn a_vertex_that_goes_leaves_no_hole_and_may_come_back() {
+    over_layouts!(leaves_no_hole());
+}
+
+fn leaves_no_hole<L: Layout>() {
     let edges: Vec<Edge> = (0..3000u32).flat_map(|v| [[v, (v * 7 + 1) % 3000], [v, v], [0, v]]).collect();
     for shape in [Shape::DIRECTED, Shape::UNDIRECTED] {
-        let (graph, mut model) = loaded(3000, &edges, shape, Tuning::DEFAULT);
+        let (graph, mut model) = loaded::<L>(3000, &edges, shape, L::TUNING);
         for id in [0, 2999, 1500, 2998, 0] {
             let before = graph.snapshot(&mut team()).unwrap();
             let kept = model.clone();
@@ -82,8 +106,12 @@ fn a_vertex_that_goes_leaves_no_hole_and_may_come_back() {
 
 #[test]
 fn an_edge_may_be_named_from_either_end_in_one_batch() {
+    over_layouts!(takes_edges_from_either_end());
+}
+
+fn takes_edges_from_either_end<L: Layout>() {
     for shape in [Shape::UNDIRECTED, Shape::DIRECTED] {
-        let (graph, mut model) = loaded(3, &[[0, 2]], shape, Tuning::DEFAULT);
+        let (graph, mut model) = loaded::<L>(3, &[[0, 2]], shape, L::TUNING);
         for batch in [
             [Update::DeleteEdge(2, 0), Update::InsertEdge(0, 2)],
             [Update::InsertEdge(0, 2), Update::DeleteEdge(2, 0)],
@@ -136,8 +164,38 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// The graph of some edges between dense ids, changed step by step, is what a model says, and so are snapshots that are kept.
+fn model_holds<L: Layout>(
+    vertices: usize,
+    edges: &[Edge],
+    steps: Vec<Step>,
+    shape: Shape,
+    is_eager: bool,
+) -> Result<(), TestCaseError> {
+    let tuning = if is_eager { Tuning::EAGER } else { L::TUNING };
+    let (graph, mut model) = loaded::<L>(vertices, edges, shape, tuning);
+    let (mut team, mut kept, mut sequence) = (Team::new(1).unwrap(), Vec::new(), 0);
+    for step in steps {
+        match step {
+            Step::Apply(updates) => {
+                sequence += 1;
+                prop_assert_eq!(graph.apply(&updates).unwrap(), sequence);
+                model.apply(&updates);
+            }
+            Step::Keep => kept.push((graph.snapshot(&mut team).unwrap(), model.clone())),
+            Step::LetGo => _ = kept.pop(),
+            Step::Ask(id) => model.check_vertex(&graph, id).map_err(TestCaseError::fail)?,
+        }
+    }
+    kept.push((graph.snapshot(&mut team).unwrap(), model));
+    for (snapshot, model) in kept {
+        model.check(&snapshot).map_err(TestCaseError::fail)?;
+    }
+    Ok(())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_graph_is_what_a_model_says_and_snapshots_stay_as_they_were(
@@ -147,28 +205,16 @@ proptest! {
         is_directed in any::<bool>(),
         keeps_loops in any::<bool>(),
         is_eager in any::<bool>(),
+        layout in 0..3u8,
     ) {
         let shape = Shape { is_directed, keeps_loops };
-        let tuning = if is_eager { Tuning::EAGER } else { Tuning::DEFAULT };
         let ends = if vertices == 0 { Vec::new() } else { ends };
         let edges: Vec<Edge> = ends.iter().map(|(a, b)| [a % vertices, b % vertices]).collect();
-        let (graph, mut model) = loaded(vertices as usize, &edges, shape, tuning);
-        let (mut team, mut kept, mut sequence) = (Team::new(1).unwrap(), Vec::new(), 0);
-        for step in steps {
-            match step {
-                Step::Apply(updates) => {
-                    sequence += 1;
-                    prop_assert_eq!(graph.apply(&updates).unwrap(), sequence);
-                    model.apply(&updates);
-                }
-                Step::Keep => kept.push((graph.snapshot(&mut team).unwrap(), model.clone())),
-                Step::LetGo => _ = kept.pop(),
-                Step::Ask(id) => model.check_vertex(&graph, id).map_err(TestCaseError::fail)?,
-            }
-        }
-        kept.push((graph.snapshot(&mut team).unwrap(), model));
-        for (snapshot, model) in kept {
-            model.check(&snapshot).map_err(TestCaseError::fail)?;
-        }
+        let holds = match layout {
+            0 => model_holds::<Image>,
+            1 => model_holds::<adjacency::Section>,
+            _ => model_holds::<buffered::Section>,
+        };
+        holds(vertices as usize, &edges, steps, shape, is_eager)?;
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::csr::Shape;
-use crate::pma::{Pma, Snapshot, Update};
+use crate::pma::{Changing, Layout, Snapshot, Update};
 use crate::view::View;
 
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ impl Model {
     }
 
     /// What a snapshot says is exactly this.
-    pub(in crate::pma) fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
+    pub(in crate::pma) fn check<L: Layout>(&self, snapshot: &Snapshot<L>) -> Result<(), String> {
         snapshot.verify()?;
         let ids = |list: &[u32]| list.iter().map(|number| snapshot.id(*number).unwrap()).collect::<BTreeSet<u64>>();
         let vertices = 0..snapshot.vertices() as u32;
@@ -92,7 +92,7 @@ impl Model {
     }
 
     /// What the graph says now about one vertex is exactly this.
-    pub(in crate::pma) fn check_vertex(&self, graph: &Pma, id: u64) -> Result<(), String> {
+    pub(in crate::pma) fn check_vertex<L: Layout>(&self, graph: &Changing<L>, id: u64) -> Result<(), String> {
         let found = graph.neighbors(id).map(|list| list.into_iter().collect::<BTreeSet<u64>>());
         let inward = graph.in_neighbors(id).map(|list| list.into_iter().collect::<BTreeSet<u64>>());
         if found.as_ref() != self.out.get(&id) || inward != self.turned().get(&id).cloned() {

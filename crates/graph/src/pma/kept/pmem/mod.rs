@@ -28,7 +28,7 @@ use crate::csr::file::{Contents, Kind, Reader};
 use crate::ids::Ids;
 use crate::media::Backing;
 use crate::media::persistent::{Medium, Region};
-use crate::pma::Snapshot;
+use crate::pma::{Layout, Snapshot};
 use crate::view::View;
 use log::Log;
 use root::{Root, Slot};
@@ -178,7 +178,7 @@ impl Pmem {
         self.log.sync()
     }
 
-    pub(super) fn save(&self, snapshot: &Snapshot, keeps_loops: bool, applied: u64) -> Result<()> {
+    pub(super) fn save<L: Layout>(&self, snapshot: &Snapshot<L>, keeps_loops: bool, applied: u64) -> Result<()> {
         let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
         let before = root.slot();
         let slot = Slot { generation: before.generation + 1, applied };

@@ -1,0 +1,164 @@
+//! Where the memory of lists and results lies.
+//!
+//! Lists of neighbours and arrays with an element a vertex are cut where vertices change their node, at whole pages: a page follows the
+//! vertex that it begins with. Units of vertices are large enough for that (4 KiB of 4-byte elements). Striped vertices (round robin) share
+//! pages: those go to the nodes in turn, which is what the share of each node comes to.
+
+use std::ops::Range;
+
+use biombo_base::numa::{Policy, place};
+use biombo_base::topology::Spread;
+use biombo_base::{Error, Result};
+
+use super::Owners;
+use crate::team::Bind;
+
+/// How memory comes to lie on nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Allocation {
+    /// It is bound to the node of its vertices; pages that lie elsewhere move.
+    Bind,
+    /// It lies where it is touched first: threads of a node write its vertices' memory first.
+    FirstTouch,
+    /// Pages go to all nodes in turn, whoever has their vertices.
+    Interleave,
+}
+
+impl Allocation {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Bind, Self::FirstTouch, Self::Interleave];
+
+    /// Its name everywhere.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bind => "bind",
+            Self::FirstTouch => "first-touch",
+            Self::Interleave => "interleave",
+        }
+    }
+}
+
+/// A layout that can say where its lists of neighbours are.
+pub trait Spreading {
+    /// Hand `visit` the memory of the lists of `vertices`, in ascending order.
+    fn memory_of(&self, vertices: Range<usize>, visit: &mut dyn FnMut(Memory<'_>) -> Result<()>) -> Result<()>;
+}
+
+/// A stretch of memory.
+#[derive(Debug, Clone, Copy)]
+pub enum Memory<'m> {
+    /// Neighbours.
+    Numbers(&'m [u32]),
+    /// Where lists begin.
+    Offsets(&'m [u64]),
+}
+
+/// The memory of some nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    /// The kernel's number of each.
+    nodes: Vec<u32>,
+    allocation: Allocation,
+    /// Why memory is left where the system puts it.
+    why_not: Option<String>,
+}
+
+impl Home {
+    /// The memory of the nodes of `spread`, while threads are bound as `bind` says. On a machine with one node it is left where it is:
+    /// [`why_not`](Self::why_not) says so.
+    ///
+    /// # Errors
+    /// `Invalid` when `bind` says where memory is and `allocation` something else.
+    pub fn new(spread: &Spread, bind: Bind, allocation: Allocation) -> Result<Self> {
+        if matches!(bind, Bind::Local | Bind::Remote) && allocation != Allocation::Bind {
+            return Err(Error::invalid(format!(
+                "threads bound {} have all memory on one node: allocate it by bind, not by {}",
+                bind.name(),
+                allocation.name()
+            )));
+        }
+        let all = |node: Option<&biombo_base::topology::Node>| {
+            let id = node.map_or(0, |node| node.id);
+            vec![id; spread.nodes.len()]
+        };
+        let nodes = match bind {
+            Bind::Local => all(spread.nodes.first()),
+            Bind::Remote => all(spread.nodes.last()),
+            Bind::None | Bind::RoundRobin => spread.nodes.iter().map(|node| node.id).collect(),
+        };
+        let count = spread.nodes.len();
+        let why_not = match (spread.has_distance(), count) {
+            (true, _) => None,
+            (false, 1) => (bind == Bind::Remote).then(|| "there is one node: no access is remote".to_owned()),
+            (false, count) => Some(format!(
+                "the {count} nodes are virtual, on one of the machine's: memory is not bound, and no access is remote"
+            )),
+        };
+        Ok(Self { nodes, allocation, why_not })
+    }
+
+    /// What is not done, and why.
+    pub fn why_not(&self) -> Option<&str> {
+        self.why_not.as_deref()
+    }
+
+    /// How memory comes to lie on nodes.
+    pub fn allocation(&self) -> Allocation {
+        self.allocation
+    }
+
+    fn is_idle(&self) -> bool {
+        self.nodes.len() < 2 || self.why_not.is_some() || self.allocation == Allocation::FirstTouch
+    }
+
+    /// Bring an array with an element a vertex to the nodes of its vertices.
+    ///
+    /// # Errors
+    /// Those of [`place`]: what could not be placed lies where it did.
+    pub fn place<T>(&self, array: &[T], owners: &Owners) -> Result<()> {
+        if self.is_idle() {
+            return Ok(());
+        }
+        if self.allocation == Allocation::Interleave || owners.is_striped() {
+            return place(array, Policy::Interleave(&self.nodes));
+        }
+        let stretches = owners.stretches(array.len());
+        stretches.into_iter().try_for_each(|(range, node)| place(&array[range], Policy::Bind(self.node(node))))
+    }
+
+    /// Bring the lists of a layout of `vertices` vertices to the nodes of these.
+    ///
+    /// # Errors
+    /// Those of [`place`]: what could not be placed lies where it did.
+    pub fn place_lists(&self, lists: &impl Spreading, vertices: usize, owners: &Owners) -> Result<()> {
+        if self.is_idle() {
+            return Ok(());
+        }
+        if self.allocation == Allocation::Interleave || owners.is_striped() {
+            return lists.memory_of(0..vertices, &mut |memory| memory.place(Policy::Interleave(&self.nodes)));
+        }
+        for (range, node) in owners.stretches(vertices) {
+            lists.memory_of(range, &mut |memory| memory.place(Policy::Bind(self.node(node))))?;
+        }
+        Ok(())
+    }
+
+    /// The kernel's number of a node. Owners may have another number of nodes than there are.
+    fn node(&self, node: usize) -> u32 {
+        self.nodes[node % self.nodes.len()]
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_nodes(nodes: &[u32], allocation: Allocation) -> Self {
+        Self { nodes: nodes.to_vec(), allocation, why_not: None }
+    }
+}
+
+impl Memory<'_> {
+    fn place(self, policy: Policy<'_>) -> Result<()> {
+        match self {
+            Self::Numbers(memory) => place(memory, policy),
+            Self::Offsets(memory) => place(memory, policy),
+        }
+    }
+}
