@@ -47,7 +47,7 @@ run() { # bench, options
 # Medians by engine and layout, and the median of the ratios to log, round by round (log: the better of its layouts by median).
 summary() {
   for file in "$kept"/*.jsonl; do
-    [ -e "$file" ] || continue
+    [ -e "$file" ] && [[ "$file" != */work.* ]] || continue
     echo
     basename "$file" .jsonl
     # A record is one flat line but for its latencies; the fields that are needed stand at its top.
