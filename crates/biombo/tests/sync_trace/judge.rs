@@ -100,22 +100,23 @@ impl Seen {
             self.some_file_synced(&window, begin, ack)?;
             return Ok(Proof::OfSomeFile);
         }
-        let unsynced = |write: &Write| !write.is_sync && !self.synced(&write.path, write.done, ack);
-        let early = if self.alone(i, begin, ack) {
-            window.iter().find(|w| holders.contains(w.path.as_str()) && unsynced(w))
-        } else {
-            // What others write to the same file meanwhile, older data copied along with theirs too, is not this one's.
-            let mut of_data = window.iter().filter(|w| has_data(w));
-            of_data.clone().all(|w| unsynced(w)).then(|| of_data.next()).flatten()
+        let is_unsynced = |write: &Write| !write.is_sync && !self.synced(&write.path, write.done, ack);
+        let synced = |write: &Write| {
+            let (written, acknowledged, path) = (write.done + 1, ack + 1, &write.path);
+            let early = || format!("line {written}: {path} was written, but not synced before line {acknowledged}");
+            if is_unsynced(write) { Err(early()) } else { Ok(()) }
         };
-        if let Some(write) = early {
-            let (written, acknowledged) = (write.done + 1, ack + 1);
-            return Err(format!(
-                "line {written}: {} was written, but not synced before line {acknowledged}",
-                write.path
-            ));
+        if self.alone(i, begin, ack) {
+            window.iter().filter(|w| holders.contains(w.path.as_str())).try_for_each(|w| synced(w))?;
+            holders.iter().try_for_each(|path| self.named(path, ack))?;
+        } else {
+            // What others write to the same file meanwhile, older data copied along with theirs too, to files of their own even, is not
+            // this one's: it is to be durable once.
+            let mut of_data =
+                window.iter().filter(|w| has_data(w)).map(|w| synced(w).and_then(|()| self.named(&w.path, ack)));
+            let first = of_data.next().expect("invariant: who holds the data wrote it");
+            of_data.fold(first, Result::or)?;
         }
-        holders.iter().try_for_each(|path| self.named(path, ack))?;
         Ok(Proof::OfItsData)
     }
 

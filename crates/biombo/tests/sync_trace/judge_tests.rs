@@ -193,6 +193,22 @@ fn older_data_copied_by_a_later_write_is_not_waited_for() {
 }
 
 #[test]
+fn data_that_another_thread_copies_to_a_new_file_is_durable_where_it_was_written() {
+    let copied = r#"
+        8 openat(AT_FDCWD</>, "{}/2.table", O_WRONLY|O_CREAT, 0644) = 6<{}/2.table>
+        8 write(6<{}/2.table>, "..needle-00001-....needle-00002-..", 40) = 40
+        8 fdatasync(6<{}/2.table>) = 0
+    "#;
+    let second = "8 write(3</t/markers>, \"begin 2\\n\", 8) = 8\n";
+    let second_ack = "\n8 write(3</t/markers>, \"ack 2\\n\", 6) = 6\n";
+    let (sync, named) = ("fdatasync(5<{}/log>) = 0\n", "8 fsync(4<{}>) = 0\n");
+    assert_eq!(verdict(&[LOG, BEGIN, DATA, sync, second, copied, ACK, named, second_ack].concat()), Ok(()));
+    // Neither where the copy is all that is synced and has no durable name, nor alone.
+    assert!(verdict(&[LOG, BEGIN, DATA, second, copied, ACK, named, second_ack].concat()).is_err());
+    assert!(verdict(&[LOG, BEGIN, DATA, sync, copied, ACK].concat()).is_err());
+}
+
+#[test]
 fn asynchronous_writes_are_not_guessed_at() {
     assert!(verdict(&[LOG, BEGIN, DATA, "io_uring_enter(9, 1, 1, 0, NULL, 8) = 1", ACK].concat()).is_err());
 }
