@@ -336,6 +336,11 @@ fn partitions_that_cannot_be_taken_away_for_want_of_room_are_told_and_wait() {
         assert_eq!((store.partitions(), store.leaving().len()), (ends, ends as usize - 2));
         history.round(&store, 1 + passes).expect("it serves");
         assert_eq!(contents(&store), history.states.last().expect("some").1);
+        if passes == 0 {
+            // The journal that the attempt left aside knows nothing of this.
+            let units = store.placement().units_of(PartitionId(0));
+            store.move_units(&units[..units.len() / 2], PartitionId(1), Pace::default()).expect("move");
+        }
         drop(store);
         io.clear_faults();
     }
@@ -416,6 +421,39 @@ fn whatever_a_crash_cuts_while_partitions_leave_the_next_attempt_ends_it() {
         println!("change {number}: {met:?} images before, during and after, {waiting} of them waiting");
         assert!(met[1] > 200 && met[2] > 50 && waiting > 0, "{met:?}, {waiting}");
     }
+}
+
+/// What the store's journal alone has of acknowledged batches is in the engines, durably, before partitions are taken away and the journal with them;
+/// so is the next journal before a manifest names it.
+#[test]
+fn a_power_cut_while_partitions_are_taken_away_finds_all_that_was_acknowledged_before_a_kill() {
+    let mut tried = 0;
+    for (number, change) in Change::all().into_iter().enumerate() {
+        let io = SimIo::new(9);
+        let (mut history, store) = begin(&io, &change);
+        drop(store);
+        let store = open(&io, change.after.clone());
+        assert!(store.spread(Pace::default()).expect("spread").cleaned);
+        history.round(&store, 2).expect("write");
+        let expected = &history.states.last().expect("some").1;
+        // Killed: nothing is closed.
+        let killed = io.crash(io.event_count(), Crash::Kill);
+        drop(store);
+        let first = killed.event_count();
+        let store = open(&killed, Options::new());
+        assert!(store.leaving().is_empty() && store.partitions() == change.ends.0);
+        let mut random = Random(number as u64);
+        for cut in first..=killed.event_count() {
+            for crash in [Crash::Nothing, Crash::Random(random.next()), Crash::Random(random.next())] {
+                let image = killed.crash(cut, crash);
+                let what = format!("change {number}, cut at {cut} of {first} to {}, {crash:?}", killed.event_count());
+                let store = try_open(&image, Options::new()).unwrap_or_else(|e| panic!("{what}: {e}"));
+                assert_eq!(&contents(&store), expected, "{what}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 300, "{tried} images");
 }
 
 /// A process that is killed right after it renamed a manifest leaves one whose name is not durable. The next opening makes it so before it

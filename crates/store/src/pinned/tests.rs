@@ -22,6 +22,7 @@ use crate::{Executor, Options, PartitionId, Partitioning, Store};
 struct Script {
     panics: AtomicBool,
     fails: Mutex<Option<ErrorKind>>,
+    failed: AtomicUsize,
     syncs: AtomicUsize,
     applied: AtomicUsize,
     /// Applications wait while it is set, at most [`HELD_MAX`].
@@ -45,6 +46,7 @@ impl Engine for Scripted {
     fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
         assert!(!self.1.panics.load(Ordering::SeqCst), "an engine that panics");
         if let Some(kind) = *self.1.fails.lock().expect("no panic") {
+            self.1.failed.fetch_add(1, Ordering::SeqCst);
             return Err(Error::new(kind, "as the script says"));
         }
         let begun = Instant::now();
@@ -347,6 +349,23 @@ fn a_sync_of_what_is_applied_neither_brings_in_nor_fails_for_what_is_gathered() 
     }
 }
 
+/// Time and again, and for each partition: what is gathered would grow without bound otherwise.
+#[test]
+fn relaxed_writes_are_brought_in_though_nobody_asks_for_it() {
+    let fixture = fixture(Script::default(), 2, 1);
+    let (store, script) = (&fixture.store, &fixture.script);
+    for partition in [0, 1, 0, 1, 0] {
+        let before = script.applied.load(Ordering::SeqCst);
+        let key = keys_of(store, partition).next().expect("a key");
+        store.put_with(&key, b"value", Durability::Relaxed).expect("put");
+        let begun = Instant::now();
+        while script.applied.load(Ordering::SeqCst) == before {
+            assert!(begun.elapsed() < Duration::from_secs(60), "partition {partition} waits");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 /// What a store's last handle leaves behind is in its engine, though nobody flushed.
 #[test]
 fn relaxed_writes_are_brought_in_before_a_store_is_gone() {
@@ -356,6 +375,18 @@ fn relaxed_writes_are_brought_in_before_a_store_is_gone() {
     script.holds.store(false, Ordering::SeqCst);
     drop(store);
     assert!(script.applied.load(Ordering::SeqCst) >= 1);
+    // Nor had it been possible before.
+    let Fixture { store, script, _dir } = self::fixture(Script::default(), 1, 1);
+    *script.fails.lock().expect("no panic") = Some(ErrorKind::Full);
+    store.put_with(b"key", b"value", Durability::Relaxed).expect("put");
+    let begun = Instant::now();
+    while script.failed.load(Ordering::SeqCst) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nobody brings it in");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    *script.fails.lock().expect("no panic") = None;
+    drop(store);
+    assert_eq!(script.applied.load(Ordering::SeqCst), 1);
 }
 
 #[test]
