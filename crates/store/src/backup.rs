@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::placement::Input;
 use crate::scan::Range;
-use crate::{Options, Store};
+use crate::{Options, Store, open};
 
 const MAGIC: &[u8; 16] = b"biombo backup 1\n";
 const BLOCK_BYTES: usize = 1 << 20;
@@ -92,7 +92,7 @@ impl Store {
     }
 
     /// Make the store `dir` of the backup file `path`; what `options` set wins over the saved shape. Leaves nothing behind when
-    /// it fails.
+    /// it fails, and no store when the process dies.
     pub fn restore(path: &Path, dir: &Path, options: Options, registry: &Registry) -> Result<Store> {
         let io: Arc<dyn Io> = options.io.clone().unwrap_or_else(|| Arc::new(RealIo::new()));
         let refused = |e| Error::io(format_args!("read {}", path.display()), e);
@@ -107,8 +107,10 @@ impl Store {
         let shape: Shape = toml::from_str(shape).map_err(|e| damaged(e.message()))?;
         let existed = io.exists(dir).map_err(refused)?;
         let sample = input.sample()?;
-        let store = options.or_shape(&shape)?.range_sample(sample).create_new(true).open(dir, registry)?;
-        match load(&store, &mut input) {
+        let options = options.or_shape(&shape)?.range_sample(sample).create_new(true).named_later(true);
+        let store = options.open(dir, registry)?;
+        // Cut short before its name, it is no store.
+        match load(&store, &mut input).and_then(|()| open::name(&*io, dir)) {
             Ok(()) => Ok(store),
             Err(error) => {
                 drop(store);

@@ -2,7 +2,7 @@
 //!
 //! Over one engine instance, the engine's own checkpoint is one point in history. Over several, a snapshot is: its keys are
 //! copied into a new store of the same shape. Either way the copy becomes a store by the last rename of its creation, after
-//! everything in it was synced; a copy that is cut short is not a store.
+//! everything in it was synced; a copy that is cut short is not a store, and the next one into the same place begins anew.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use biombo_engine::{Batch, Durability, Error, Registry, Result};
 
 use crate::options::Partitioning;
 use crate::scan::{Range, Scan};
-use crate::{Options, Store};
+use crate::{Options, Store, open};
 
 /// Bytes of one batch of a copy.
 const BATCH_BYTES: usize = 1 << 20;
@@ -24,29 +24,30 @@ impl Store {
         if !inner.capabilities.checkpoints {
             return Err(inner.lacks("checkpoints"));
         }
-        let options = self.same_shape().io(Arc::clone(&inner.io)).create_new(true);
-        if inner.partitioning == Partitioning::Hard {
-            let snapshot = self.snapshot()?;
-            let copy = options.open(dest, registry)?;
-            return match fill(&copy, &mut snapshot.scan(Range::all())?) {
-                Ok(_) => copy.close(),
-                Err(error) => {
-                    drop(copy);
-                    remove(inner, dest);
-                    Err(error)
-                }
-            };
-        }
-        // The skeleton of a store, with the engine's own copy in the place of its empty instance.
-        drop(options.open(dest, registry)?);
-        let engine_dir = dest.join("p0000");
-        let copied = inner
-            .io
-            .remove_dir_all(&engine_dir)
-            .map_err(|e| Error::io(format_args!("remove {}", engine_dir.display()), e))
-            .and_then(|()| inner.instances[0].engine.checkpoint(&engine_dir))
-            .and_then(|()| inner.io.sync_dir(dest).map_err(|e| Error::io(format_args!("sync {}", dest.display()), e)));
-        copied.inspect_err(|_| remove(inner, dest))
+        let options = self.same_shape().io(Arc::clone(&inner.io)).create_new(true).named_later(true);
+        // Asked here, so that only what this call makes is ever removed.
+        let copy = options.open(dest, registry)?;
+        let copied = match inner.partitioning {
+            Partitioning::Hard => self.fill_copy(copy),
+            _ => self.replace_instance(copy, dest),
+        };
+        copied.and_then(|()| open::name(&*inner.io, dest)).inspect_err(|_| remove(inner, dest))
+    }
+
+    fn fill_copy(&self, copy: Store) -> Result<()> {
+        let snapshot = self.snapshot()?;
+        fill(&copy, &mut snapshot.scan(Range::all())?)?;
+        copy.close()
+    }
+
+    /// The skeleton of a store gets the engine's own copy in the place of its empty instance.
+    fn replace_instance(&self, copy: Store, dest: &Path) -> Result<()> {
+        let inner = &self.inner;
+        drop(copy);
+        let dir = dest.join("p0000");
+        inner.io.remove_dir_all(&dir).map_err(|e| Error::io(format_args!("remove {}", dir.display()), e))?;
+        inner.instances[0].engine.checkpoint(&dir)?;
+        inner.io.sync_dir(dest).map_err(|e| Error::io(format_args!("sync {}", dest.display()), e))
     }
 
     /// Options for a new store that is divided and placed like this one, in one directory.

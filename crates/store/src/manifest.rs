@@ -154,7 +154,7 @@ impl Manifest {
 
     /// Whether a directory has one of the names that this store gives: nothing else is ever removed for it, whatever a manifest says that
     /// somebody else has written.
-    fn made(&self, dir: &Path) -> bool {
+    pub(crate) fn made(&self, dir: &Path) -> bool {
         let Some(name) = dir.file_name().and_then(|name| name.to_str()) else { return false };
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let is_numbered = |prefix: &str| name.strip_prefix(prefix).is_some_and(is_number);

@@ -158,6 +158,10 @@ fn create(io: Arc<dyn Io>, dir: &Path, options: &Options, registry: &Registry, o
     refuse_strangers(&*io, dir)?;
     let removed = |path: &Path, e| Error::io(format_args!("remove {}", path.display()), e);
     if let Some(cut_short) = Manifest::read(&*io, dir, CREATING)? {
+        if let Some(strange) = cut_short.engine_dirs.iter().find(|path| !cut_short.made(path)) {
+            let what = format!("a creation that was cut short names {}, which no store makes", strange.display());
+            return Err(Error::corruption(dir.join(CREATING), 0, what));
+        }
         for index in 0..cut_short.engine_dirs.len() {
             let path = cut_short.engine_dir(dir, index);
             io.remove_dir_all(&path).map_err(|e| removed(&path, e))?;
@@ -177,11 +181,18 @@ fn create(io: Arc<dyn Io>, dir: &Path, options: &Options, registry: &Registry, o
     }
     let opening = Opening::new(Arc::clone(&io), dir, manifest, options, registry)?;
     let store = opening.finish(owner, Some(placement), Vec::new())?;
+    if !options.named_later {
+        name(&*io, dir)?;
+    }
+    Ok(store)
+}
+
+/// The last step of a creation: from now on there is a store in `dir`. All that shall be in it is durable.
+pub(crate) fn name(io: &dyn Io, dir: &Path) -> Result<()> {
     let refused = |e| Error::io(format_args!("create {}", dir.join(MANIFEST).display()), e);
     io.sync_dir(dir).map_err(refused)?;
     io.rename(&dir.join(CREATING), &dir.join(MANIFEST)).map_err(refused)?;
-    io.sync_dir(dir).map_err(refused)?;
-    Ok(store)
+    io.sync_dir(dir).map_err(refused)
 }
 
 /// What an opening has gathered before the engines are up.

@@ -181,6 +181,8 @@ pub struct Options {
     pub(crate) io_mode: Option<IoMode>,
     pub(crate) must_exist: bool,
     pub(crate) must_be_new: bool,
+    /// What is created becomes a store when [`open::name`](crate::open::name) says so, which is after it was filled.
+    pub(crate) named_later: bool,
     pub(crate) reshape: bool,
     pub(crate) executor: Executor,
     pub(crate) repartition: Repartition,
@@ -275,6 +277,12 @@ impl Options {
     /// `true`: a store that exists is an error.
     pub fn create_new(mut self, create_new: bool) -> Self {
         self.must_be_new = create_new;
+        self
+    }
+
+    /// `true`: a creation that is cut short before [`open::name`](crate::open::name) has left no store.
+    pub(crate) fn named_later(mut self, named_later: bool) -> Self {
+        self.named_later = named_later;
         self
     }
 

@@ -1,0 +1,124 @@
+//! Copies of a store that are cut short, by a kill or a power cut: no store, or all of it.
+
+#[allow(dead_code, reason = "shared with the crash tests, which use all of it")]
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use biombo_base::io::sim::{Crash, SimIo};
+use biombo_base::io::{Io, OpenMode};
+use biombo_engine::{Batch, Durability, ErrorKind, Result};
+use biombo_store::{Options, Partitioning, PlacementKind, Range, Store};
+
+const KEYS: u32 = 400;
+
+fn options(io: &SimIo) -> Options {
+    let io: Arc<dyn Io> = Arc::new(io.clone());
+    Options::new().journal_segment_bytes(64 << 10).io(io)
+}
+
+fn open(io: &SimIo, dir: &str, options: Options) -> Result<Store> {
+    let disk: Arc<dyn Io> = Arc::new(io.clone());
+    options.open(Path::new(dir), &common::registry(disk, true))
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key{number:04}").into_bytes()
+}
+
+fn filled(io: &SimIo, options: Options) -> Store {
+    let store = open(io, "db", options.engine("simulated")).expect("create");
+    let mut batch = Batch::new();
+    for number in 0..KEYS {
+        batch.put(&key(number), &number.to_le_bytes().repeat(20));
+    }
+    store.write_with(&batch, Durability::Sync).expect("write");
+    store
+}
+
+fn is_whole(store: &Store) -> bool {
+    let mut scan = store.scan(Range::all()).expect("scan");
+    let mut found = Vec::new();
+    while let Some((key, value)) = scan.next().expect("next") {
+        found.push((key.to_vec(), value.to_vec()));
+    }
+    found.into_iter().eq((0..KEYS).map(|number| (key(number), number.to_le_bytes().repeat(20))))
+}
+
+type Copy = fn(&SimIo) -> Result<()>;
+
+fn checkpoint(io: &SimIo) -> Result<()> {
+    let disk: Arc<dyn Io> = Arc::new(io.clone());
+    open(io, "db", options(io))?.checkpoint(Path::new("copy"), &common::registry(disk, true))
+}
+
+fn restore(io: &SimIo) -> Result<()> {
+    let disk: Arc<dyn Io> = Arc::new(io.clone());
+    let registry = common::registry(disk, true);
+    drop(Store::restore(Path::new("backup"), Path::new("copy"), options(io), &registry)?);
+    Ok(())
+}
+
+#[test]
+fn a_copy_that_is_cut_short_is_no_store_and_the_next_one_begins_anew() {
+    let ways: [(&str, Copy); 2] = [("checkpoint", checkpoint), ("restore", restore)];
+    for (way, copy) in ways {
+        for placement in [PlacementKind::Hash, PlacementKind::Range] {
+            let io = SimIo::new(1);
+            let store = filled(&io, options(&io).partitions(3).placement(placement));
+            store.backup(Path::new("backup")).expect("backup");
+            drop(store);
+            let first = io.event_count();
+            copy(&io).expect("a copy");
+            assert!(is_whole(&open(&io, "copy", options(&io).create(false)).expect("a store")), "{way}");
+            let last = io.event_count();
+            let (mut none, mut whole) = (0, 0);
+            for cut in first..=last {
+                for crash in [Crash::Kill, Crash::Nothing, Crash::Random(cut as u64)] {
+                    let what = format!("{way}, {placement}, cut at {cut} of {first} to {last}, {crash:?}");
+                    let image = io.crash(cut, crash);
+                    match open(&image, "copy", options(&image).create(false)) {
+                        Ok(store) => {
+                            assert!(is_whole(&store), "{what}: a store that lacks something");
+                            whole += 1;
+                            continue;
+                        }
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{what}: {error}"),
+                    }
+                    none += 1;
+                    if cut % 16 == 0 {
+                        copy(&image).unwrap_or_else(|e| panic!("{what}, again: {e}"));
+                        assert!(is_whole(&open(&image, "copy", options(&image)).expect("a store")), "{what}, again");
+                    }
+                }
+            }
+            println!("{way}, {placement}: {none} images without a store, {whole} with a whole one");
+            assert!(none > 50 && whole > 0, "{way}: {none} images without a store, {whole} with one");
+        }
+    }
+}
+
+/// Who can write a file into a directory in which a store is created must not have others' directories removed by that.
+#[test]
+fn a_creation_that_was_cut_short_removes_nothing_that_no_store_makes() {
+    let io = SimIo::new(2);
+    let dirs = ["/elsewhere"].map(Into::into).to_vec();
+    drop(filled(&io, options(&io).partitioning(Partitioning::Hard).partitions(2).dirs(dirs)));
+    let file = io.open(Path::new("db/MANIFEST"), OpenMode::READ).expect("a manifest");
+    let mut bytes = vec![0; file.len().expect("its length") as usize];
+    file.read_at(&mut bytes, 0).expect("read");
+    let text = String::from_utf8(bytes).expect("text");
+    let id = text.split('"').nth(1).expect("the store's number").to_owned();
+    let body = text[..text.rfind("# crc32c").expect("a sum")].replace(&format!("biombo-{id}-p0001"), "precious");
+    let forged = format!("{body}# crc32c {:08x}\n", crc32c::crc32c(body.as_bytes()));
+    io.create_dir_all(Path::new("/elsewhere/precious")).expect("a directory");
+    drop(io.open(Path::new("/elsewhere/precious/data"), OpenMode::WRITE).expect("a file"));
+    io.create_dir_all(Path::new("forged")).expect("a directory");
+    let creating = io.open(Path::new("forged/CREATING"), OpenMode::WRITE).expect("a file");
+    creating.write_at(forged.as_bytes(), 0).expect("write");
+    drop(creating);
+    let error = open(&io, "forged", options(&io).engine("simulated")).expect_err("a directory of somebody else");
+    assert!(error.kind() == ErrorKind::Corruption && error.message().contains("precious"), "{error}");
+    assert!(io.exists(Path::new("/elsewhere/precious/data")).expect("a look"));
+}
