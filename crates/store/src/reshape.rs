@@ -17,7 +17,7 @@ use biombo_engine::{Capabilities, Error, Registry, Result};
 
 use crate::manifest::{self, MANIFEST, Manifest};
 use crate::open::{Opening, create_dir};
-use crate::options::{Options, PARTITIONS_MAX, Partitioning, PlacementKind};
+use crate::options::{Options, PARTITIONS_MAX, Partitioning};
 
 /// The manifest of the store once it is to have the partitions and the engine that the options say; `None`: it is, already.
 pub(crate) fn reshaped(
@@ -51,13 +51,6 @@ pub(crate) fn reshaped(
     stay.sort_by_key(|index| manifest.is_leaving(*index));
     stay.truncate(partitions as usize);
     let added = partitions as usize - stay.len();
-    if added > 0 && partitions > now && manifest.placement != PlacementKind::Hash.name() {
-        let what = format!(
-            "the store {store} has one range of keys for each partition, and ranges are not split: back it up, and restore \
-             it with --partitions {partitions}"
-        );
-        return Err(Error::unsupported(what));
-    }
     let count = manifest.engine_dirs.len() + added;
     if count > PARTITIONS_MAX as usize {
         let what = format!(
@@ -241,7 +234,7 @@ mod tests {
         let none = Manifest { partitioning: "none".into(), ..manifest(1) };
         refused(&none, Options::new().engine("other"), unsupported, "hard");
         let ranges = Manifest { placement: "range".into(), ..manifest(4) };
-        refused(&ranges, Options::new().partitions(5), unsupported, "ranges");
+        assert_eq!(got(&ranges, Options::new().partitions(5)).partitions, 5, "ranges are split when they are spread");
         let other = got(&ranges, Options::new().engine("other"));
         assert_eq!((other.partitions, other.partitions_to_stay()), (8, 4));
         assert!(asked(&four, Options::new().engine("none such")).is_err());

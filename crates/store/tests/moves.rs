@@ -94,6 +94,53 @@ fn units_of_several_partitions_gather_in_one() {
     check(&store);
 }
 
+/// Keys go by their bounds, whatever ranges there are, and no key that lies outside goes along.
+#[test]
+fn ranges_are_split_moved_by_their_bounds_and_merged_and_stay_so_after_opening_again() {
+    let io = SimIo::new(6);
+    let mut store = filled(&io, PlacementKind::Range);
+    let mut expected = store.placement();
+    let mut all: Vec<_> = (0..100).map(key).collect();
+    all.sort();
+    let (first, last) = (all[20].clone(), all[70].clone());
+    let owners = |store: &Store| all.iter().map(|key| store.route(key)).collect::<Vec<_>>();
+    let before = owners(&store);
+    assert_eq!(store.split_ranges(&[&first, &last]).expect("split"), 2);
+    assert_eq!(store.split_ranges(&[&first, &all[50]]).expect("they begin there"), 0);
+    assert_eq!(owners(&store), before, "nothing changes its owner");
+    check(&store);
+    for (from, to, partition) in [(20, 70, 3), (30, 40, 0), (0, 100, 1), (69, 71, 2), (20, 70, 3)] {
+        let end = all.get(to).map(Vec::as_slice);
+        let wanted = owners(&store).into_iter().enumerate();
+        let wanted = wanted.map(|(at, owner)| if (from..to).contains(&at) { PartitionId(partition) } else { owner });
+        let moved = store.move_range(&all[from], end, PartitionId(partition), Pace::default()).expect("move");
+        assert!(moved.cleaned && moved.keys <= (to - from) as u64, "{moved:?}");
+        assert_eq!(owners(&store), wanted.collect::<Vec<_>>());
+        check(&store);
+        expected = store.placement();
+        drop(store);
+        store = open(&io, Options::new());
+        assert_eq!(store.placement(), expected);
+    }
+    let (owned, merged) = (owners(&store), store.merge_ranges().expect("merge"));
+    assert!(merged > 0 && store.placement().units() == expected.units() - merged);
+    assert_eq!((owners(&store), store.merge_ranges().expect("nothing to do")), (owned, 0));
+    let again = store.move_range(&first, Some(&last), PartitionId(3), Pace::default()).expect("nothing to do");
+    assert_eq!((again.units, again.keys), (0, 0));
+    drop(store);
+    check(&open(&io, Options::new()));
+    for (from, to) in [(b"m", Some(&b"m"[..])), (b"m", Some(b"a"))] {
+        let store = open(&io, Options::new());
+        let error = store.move_range(from, to, PartitionId(0), Pace::default()).expect_err("no key");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
+    let hash = filled(&SimIo::new(7), PlacementKind::Hash);
+    let error = hash.move_range(b"a", None, PartitionId(0), Pace::default()).expect_err("slots");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert_eq!(hash.split_ranges(&[b"a"]).expect_err("slots").kind(), ErrorKind::Unsupported);
+    assert_eq!(hash.merge_ranges().expect_err("slots").kind(), ErrorKind::Unsupported);
+}
+
 #[test]
 fn what_cannot_move_is_refused_with_a_reason_and_nothing_changes() {
     let store = filled(&SimIo::new(3), PlacementKind::Range);

@@ -207,8 +207,18 @@ fn a_span_ties_units_and_no_keys() {
         drain(&tracker, &mut window);
         assert_eq!(window.unit_pairs().collect::<Vec<_>>(), [((1, 2), 2.0)]);
         assert_eq!(window.keys().count(), 0);
-        window.forget_units();
-        assert_eq!((window.units().count(), window.unit_pairs().count()), (0, 0));
+        let total = window.units().map(|(_, load)| load.total()).sum::<f64>();
+        // 1 is split into 1 and 2, 2 is 3 now, and 3 is no more.
+        window.renumber_units(|unit| match unit {
+            1 => vec![(1, 0.25), (2, 0.75)],
+            2 => vec![(3, 1.0)],
+            _ => Vec::new(),
+        });
+        assert_eq!(window.unit_pairs().collect::<Vec<_>>(), [((2, 3), 2.0)]);
+        let mut loads: Vec<_> = window.units().map(|(unit, load)| (unit, load.total())).collect();
+        loads.sort_by_key(|(unit, _)| *unit);
+        assert_eq!(loads, [(1, 0.5), (2, 1.5), (3, 2.0)]);
+        assert_eq!(loads.iter().map(|(_, load)| load).sum::<f64>(), total - 2.0);
     })
     .join()
     .unwrap();

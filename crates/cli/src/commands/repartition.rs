@@ -13,10 +13,10 @@ use crate::store_args::warned;
 /// Give a store more partitions, fewer, or partitions of another engine, and spread its keys evenly over them
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For stores of hard partitions; more than there are need hash placement. The keys that change their partition are copied, nothing
-else: with another engine all of them, and until a partition has left its keys take room twice. Partitions that are left with
-nothing are removed. Cut short, also by a crash, the store is whole and serves: the same command goes on, and one with the figures
-from before goes back.
+For stores of hard partitions. Under hash placement they get equally many slots; under range placement each gets one range with
+about as many bytes as the others. The keys that change their partition are copied, nothing else: with another engine all of them,
+and until a partition has left its keys take room twice. Partitions that are left with nothing are removed. Cut short, also by a
+crash, the store is whole and serves: the same command goes on, and one with the figures from before goes back.
 
 Examples:
   biombo repartition fruit --partitions 16

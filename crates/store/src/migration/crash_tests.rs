@@ -202,6 +202,8 @@ fn without(state: &State, gone: impl Fn(&Vec<u8>) -> bool) -> State {
 enum Asked {
     Units(Vec<UnitId>),
     Keys(Vec<Vec<u8>>),
+    /// By its bounds; and whether all that can be one range is one before.
+    Range(Vec<u8>, Option<Vec<u8>>, bool),
 }
 
 impl Asked {
@@ -211,11 +213,17 @@ impl Asked {
             Self::Keys(keys) if keys.is_empty() => Ok(()),
             Self::Units(units) => store.move_units(units, to, pace).map(drop),
             Self::Keys(keys) => store.move_keys(keys, to, pace).map(drop),
+            Self::Range(from, end, merged) => {
+                if *merged {
+                    store.merge_ranges()?;
+                }
+                store.move_range(from, end.as_deref(), to, pace).map(drop)
+            }
         }
     }
 }
 
-/// Units of some keys that one partition owns, or some keys alone, another partition, and a pace that makes many small steps.
+/// Units of some keys that one partition owns, some keys alone or a stretch of keys, another partition, and a pace that makes many small steps.
 fn random_move(store: &Store, random: &mut Random) -> (Asked, PartitionId, Pace) {
     let placement = store.placement();
     let from = PartitionId(random.below(PARTITIONS.into()) as u16);
@@ -227,6 +235,13 @@ fn random_move(store: &Store, random: &mut Random) -> (Asked, PartitionId, Pace)
     if placement.kind() == PlacementKind::Hash && random.below(2) == 0 {
         let keys = all_keys().filter(|_| random.below(4) == 0).collect();
         return (Asked::Keys(keys), to, pace);
+    }
+    if placement.kind() == PlacementKind::Range && random.below(3) > 0 {
+        let mut keys: Vec<_> = all_keys().collect();
+        keys.sort_unstable();
+        let from = random.below(19) as usize;
+        let end = keys.get(from + 1 + random.below(12) as usize).cloned();
+        return (Asked::Range(keys[from].clone(), end, random.below(2) == 0), to, pace);
     }
     (Asked::Units(units), to, pace)
 }

@@ -6,7 +6,9 @@
 //! | `run` | the steps themselves |
 //! | `forward` | writes to what is leaving: forwarded, and held back while it changes hands |
 //! | `clean` | what is left over: found, deleted, told to the journal |
+//! | `ranges` | ranges that are split, merged, and moved by their bounds |
 //! | `spread` | which units go where, for equal shares of the partitions that stay |
+//! | `even` | the same of ranges, whose shares are bytes |
 //! | `tidy` | the thread that cleans what nobody waits for |
 //!
 //! Moving is a role of the calling thread; one thread of a store has it at a time. What readers, writers and scans see meanwhile:
@@ -33,12 +35,14 @@
 mod clean;
 #[cfg(test)]
 mod crash_tests;
+mod even;
 mod forward;
 #[cfg(test)]
 mod linear;
 mod machine;
 #[cfg(test)]
 mod machine_tests;
+mod ranges;
 mod run;
 #[cfg(test)]
 mod seam_tests;
@@ -87,6 +91,15 @@ impl Default for Pace {
     /// As fast as it goes, by 64 KiB or 4,096 keys.
     fn default() -> Self {
         Self { bytes_per_second: None, chunk_bytes: 64 << 10, chunk_keys: 4096 }
+    }
+}
+
+impl Pace {
+    /// Let time pass after so many bytes.
+    fn rest(&self, bytes: usize) {
+        if let Some(rate) = self.bytes_per_second {
+            std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64));
+        }
     }
 }
 
@@ -246,6 +259,11 @@ impl Mover {
     /// [`Store::move_units`].
     pub(crate) fn move_units(&self, units: &[UnitId], to: PartitionId, pace: Pace) -> Result<Moved> {
         let _role = self.take_role();
+        self.move_units_in_role(units, to, pace)
+    }
+
+    /// As [`move_units`](Mover::move_units), by the thread that has the role.
+    fn move_units_in_role(&self, units: &[UnitId], to: PartitionId, pace: Pace) -> Result<Moved> {
         let topology = self.topology.get().1;
         let placement = &topology.placement;
         UnitSet::of(placement, units)?;
@@ -333,7 +351,8 @@ impl Mover {
 
 impl Store {
     /// Give `units` (slots or ranges, by their numbers in the present [`placement`](Store::placement)) to the partition `to`, with all
-    /// their keys, while reads and writes go on; units that it owns already stay. Runs on the calling thread; at most one move of a
+    /// their keys, while reads and writes go on; units that it owns already stay. (Where ranges are split and merged meanwhile, their numbers change:
+    /// then name them by their bounds, with [`move_range`](Store::move_range).) Runs on the calling thread; at most one move of a
     /// store runs at a time, further callers wait. A pass over each partition that the units leave, for hash slots over all its keys.
     ///
     /// Writes to keys of the units are held back for the time of two syncs of `to` and one of the placement journal

@@ -134,7 +134,7 @@ impl<'a> Carrier<'a> {
                 }
                 self.figures.keys += chunk.len() as u64;
                 self.figures.bytes += chunk.bytes() as u64;
-                self.rest(chunk.bytes());
+                self.pace.rest(chunk.bytes());
             }
             Step::Forward => self.forward(is_copied)?,
             Step::Sync => self.target().sync_aside(&self.mover.poison)?,
@@ -272,13 +272,6 @@ impl<'a> Carrier<'a> {
         }
         drop(cursor);
         self.give(&mut batch)
-    }
-
-    /// Let time pass as the pace asks after so many bytes.
-    fn rest(&self, bytes: usize) {
-        if let Some(rate) = self.pace.bytes_per_second {
-            std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64));
-        }
     }
 
     fn detach(&mut self) {

@@ -10,6 +10,7 @@
 //! | move | from here on the target (flipped: the source) may hold garbage of the units |
 //! | flip | the target owns the units, and the source may hold garbage of them |
 //! | clean | nothing is left over of the move |
+//! | cut | ranges are split and merged: nobody's owner changes |
 //!
 //! Invariants:
 //!
@@ -18,6 +19,7 @@
 //! 2. The owner of a unit is never one of which a leftover says that it may hold garbage of it: leftovers that are in the way of a
 //!    move are cleaned before it begins.
 //! 3. A begin that no flip follows is a move that was given up, whether somebody said so or the process died.
+//! 4. No range is split or merged between the begin of a move and its flip; after that, what is left over is named by bounds that may be none any more.
 //!
 //! Crash argument: a record is whole or not there. Without the begin the target holds nothing of the units. With it and no flip the source
 //! owns them, as before. With the flip the target does, which held all of them durably before the flip was appended. Records are dropped
@@ -31,14 +33,15 @@ use biombo_base::io::Io;
 use biombo_engine::{Error, ErrorKind, Result};
 use biombo_journal::{Durability, Journal, JournalOptions};
 
+use super::cuts::Cuts;
 use super::record::{Input, RECORD_PLACEMENT};
 use super::units::UnitSet;
 use super::{PartitionId, Placement};
-use crate::keyspace;
 
 const RECORD_MOVE: u8 = 2;
 const RECORD_FLIP: u8 = 3;
 const RECORD_CLEAN: u8 = 4;
+const RECORD_CUT: u8 = 5;
 /// Bytes of moves after which the journal begins anew with a whole placement, unless that takes more: then as many as it takes. So what is written
 /// is at most twice the moves, however many keys are pinned, and what is read at opening at most twice the placement.
 const MOVES_BYTES_MAX: usize = 256 << 10;
@@ -66,12 +69,7 @@ impl Leftover {
 
     /// Whether its holder owns one of the units by `placement`: invariant 2 does not hold.
     fn contradicts(&self, placement: &Placement) -> bool {
-        if let UnitSet::Keys(keys) = &*self.units {
-            let owner = |stored| placement.owner(keyspace::decode(stored, &mut Vec::new()));
-            return keys.iter().any(|stored| owner(stored) == self.holder());
-        }
-        let numbers = self.units.numbers_in(placement);
-        numbers.is_ok_and(|units| units.iter().any(|unit| placement.owner_of(*unit) == Some(self.holder())))
+        self.units.any_is_owned_by(self.holder(), placement)
     }
 
     /// Whether keys of the units come to, leave or lie in `partition`.
@@ -98,6 +96,13 @@ fn encode_clean(id: MoveId) -> Vec<u8> {
     [&[RECORD_CLEAN][..], &id.0.to_le_bytes()].concat()
 }
 
+fn encode_cut(cuts: &Cuts, placement: &Placement) -> Vec<u8> {
+    let mut out = vec![RECORD_CUT];
+    out.extend_from_slice(&placement.epoch().0.to_le_bytes());
+    cuts.encode(&mut out);
+    out
+}
+
 /// What a record takes in the journal, about.
 fn taken(record: &[u8]) -> usize {
     record.len().next_multiple_of(BLOCK_BYTES)
@@ -120,11 +125,20 @@ impl Replayed {
             self.leftovers.clear();
             return Ok(());
         }
-        if !(RECORD_MOVE..=RECORD_CLEAN).contains(&kind) {
+        if !(RECORD_MOVE..=RECORD_CUT).contains(&kind) {
             return Err(Error::unsupported("of a kind that this version does not know"));
         }
         // What came before the first whole placement is history of which the beginning was dropped.
         let Some(placement) = &self.placement else { return Ok(()) };
+        if kind == RECORD_CUT {
+            let epoch = input.u64()?;
+            let cut = placement.recut(&Cuts::decode(&mut input)?)?;
+            if cut.epoch().0 != epoch || !input.0.is_empty() {
+                return Err(Error::invalid("a cut to another placement than the next"));
+            }
+            self.placement = Some(cut);
+            return Ok(());
+        }
         let id = MoveId(input.u64()?);
         let unknown = || Error::invalid("about a move that did not begin");
         match kind {
@@ -254,6 +268,15 @@ impl PlacementJournal {
         Ok(())
     }
 
+    /// Split and merge ranges. An error: nothing happened, or the next opening finds out; whichever it is, no key changes its owner.
+    pub(crate) fn recut(&mut self, cuts: &Cuts) -> Result<()> {
+        self.shorten()?;
+        let cut = self.placement.recut(cuts)?;
+        self.append(&encode_cut(cuts, &cut))?;
+        self.placement = cut;
+        Ok(())
+    }
+
     fn append(&mut self, record: &[u8]) -> Result<()> {
         self.journal.append(record, Durability::Sync)?;
         self.moves_bytes += taken(record);
@@ -330,6 +353,70 @@ mod tests {
             journal.clean(moved).expect("clean");
             journal = check(journal);
             assert_eq!(journal.leftovers().count(), 0);
+        }
+    }
+
+    /// Ranges are cut between moves and through what they left over; each record is cut, and what is left stays known.
+    #[test]
+    fn ranges_that_are_cut_while_something_is_left_over_come_back_through_any_crash() {
+        let io = SimIo::new(4);
+        let mut journal = open(&io, Some(range())).expect("create");
+        let mut states = vec![(io.event_count(), said(&journal))];
+        let keys = |keys: &[&str]| keys.iter().map(|key| key.as_bytes().to_vec()).collect::<Vec<_>>();
+        let mut step = |journal: &mut PlacementJournal, act: &dyn Fn(&mut PlacementJournal)| {
+            act(journal);
+            states.push((io.event_count(), said(journal)));
+        };
+        let splits = |journal: &mut PlacementJournal, at: &[&str]| {
+            let cuts = Cuts::splits(journal.placement(), keys(at)).expect("keys");
+            journal.recut(&cuts).expect("splits");
+        };
+        let moves = |journal: &mut PlacementJournal, number: u32, to: u16, flip: bool| {
+            let from = journal.placement().owner_of(UnitId(number)).expect("a unit");
+            let set = units(journal.placement(), &[number]);
+            let id = journal.begin(set, from, PartitionId(to)).expect("begin");
+            if flip {
+                journal.flip(id).expect("flip");
+            }
+        };
+        step(&mut journal, &|journal| splits(journal, &["c", "e", "k"]));
+        step(&mut journal, &|journal| moves(journal, 1, 2, true));
+        step(&mut journal, &|journal| moves(journal, 3, 0, false));
+        // Through what moved, and through what was given up.
+        step(&mut journal, &|journal| splits(journal, &["d", "h"]));
+        step(&mut journal, &|journal| {
+            let cuts = Cuts::merges(journal.placement(), |key| key != b"e").expect("ranges");
+            journal.recut(&cuts).expect("merges");
+        });
+        assert_eq!(journal.leftovers().count(), 2);
+        assert_eq!(journal.placement().owner(b"d"), PartitionId(2));
+        // What partition 0 may hold garbage of it may not get back by a record: part of it is enough.
+        let back = journal.placement().moved(&units(journal.placement(), &[1]), PartitionId(0)).expect("a unit");
+        assert!(journal.leftovers().any(|(_, leftover)| leftover.contradicts(&back)));
+        assert!(!journal.leftovers().any(|(_, leftover)| leftover.contradicts(journal.placement())));
+        drop(journal);
+        let mut points = io.crash_points();
+        loop {
+            let acknowledged = states.partition_point(|(at, _)| *at <= points.cut());
+            for crash in [Crash::Kill, Crash::Nothing, Crash::Random(points.cut() as u64)] {
+                let what = format!("cut {} ({}), {crash:?}", points.cut(), points.label());
+                let Ok(journal) = open(&points.image(crash), None) else {
+                    assert_eq!(acknowledged, 0, "{what}");
+                    continue;
+                };
+                // A move that begins and flips is two records.
+                let found = said(&journal);
+                let begun = found.1.iter().any(|(_, leftover)| leftover.contradicts(&found.0));
+                let mut allowed = states[acknowledged.saturating_sub(1)..].iter().take(2);
+                let is_half = acknowledged == 2 && found.1.len() == 1;
+                assert!(
+                    !begun && (is_half || acknowledged == 0 || allowed.any(|(_, state)| *state == found)),
+                    "{what}"
+                );
+            }
+            if !points.advance() {
+                return;
+            }
         }
     }
 
@@ -455,11 +542,25 @@ mod tests {
         for cut in 0..whole.len() {
             assert!(replay(&[&first, &whole[..cut]]).is_err(), "cut at {cut}");
         }
+        let ranges = range();
+        let first = ranges.encode();
+        let cuts = Cuts::splits(&ranges, [b"k".to_vec()]).expect("a key");
+        let split = ranges.recut(&cuts).expect("a key");
+        let record = encode_cut(&cuts, &split);
+        assert_eq!(replay(&[&first, &record]).expect("in order").placement, Some(split));
+        let (longer, stale) = ([&record[..], &[0]].concat(), encode_cut(&cuts, &ranges));
+        let wrong: [&[&[u8]]; 3] = [&[&first, &record, &record], &[&first, &stale], &[&first, &longer]];
+        for records in wrong {
+            replay(records).expect_err("wrong");
+        }
+        for cut in 0..record.len() {
+            assert!(replay(&[&first, &record[..cut]]).is_err(), "cut at {cut}");
+        }
     }
 
     proptest! {
         #[test]
-        fn arbitrary_records_never_panic(records in proptest::collection::vec(proptest::collection::vec(0u8..5, 0..40), 0..6)) {
+        fn arbitrary_records_never_panic(records in proptest::collection::vec(proptest::collection::vec(0u8..6, 0..40), 0..6)) {
             let mut replayed = Replayed::default();
             let _ = replayed.take(&range().encode(), PARTITIONS);
             for record in records {

@@ -8,12 +8,14 @@
 //! | [`Placement`] | the assignment itself |
 //! | `pins` | keys that live elsewhere than their slot |
 //! | `units` | a set of units, or of keys, as moves name it |
+//! | `cuts` | where ranges are split and merged |
 //! | `record` | how it stands in a journal |
 //! | `journal` | the placements of a store and the moves between them, through any crash |
 //!
 //! Invariants: every key belongs to exactly one unit and every unit to exactly one partition, which owns the key unless it is pinned; epochs
-//! only grow. Ranges have no pins: a scan walks from range to range and asks nobody else.
+//! only grow. Ranges have no pins: a scan walks from range to range and asks nobody else. Splitting and merging ranges changes nobody's owner.
 
+mod cuts;
 mod journal;
 mod pins;
 mod record;
@@ -29,10 +31,11 @@ use crate::{PlacementKind, keyspace};
 
 use pins::Pins;
 
+pub(crate) use cuts::{CUT_BYTES_MAX, Cuts};
 pub(crate) use journal::{Leftover, MoveId, PlacementJournal};
 pub(crate) use pins::PINNED_KEY_BYTES_MAX;
 pub(crate) use record::Input;
-pub(crate) use units::UnitSet;
+pub(crate) use units::{KeyRange, UnitSet};
 
 /// A partition's number, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +52,7 @@ impl PartitionId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
-/// A unit of a placement: the number of a slot, or of a range in order.
+/// A unit of a placement: the number of a slot, or of a range in order, which changes when ranges are split or merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitId(pub u32);
 
@@ -94,11 +97,16 @@ impl Placement {
         sample.sort_unstable();
         sample.dedup();
         let count = partitions as usize;
-        let starts = if sample.len() >= count {
-            (1..count).map(|i| sample[i * sample.len() / count].clone()).collect()
-        } else {
-            (1..count).map(|i| ((i * 65_536 / count) as u16).to_be_bytes().to_vec()).collect()
-        };
+        let mut starts: Vec<Vec<u8>> = Vec::new();
+        if sample.len() >= count {
+            starts.extend((1..count).map(|i| sample[i * sample.len() / count].clone()));
+            if let Some(first) = starts.first_mut().filter(|first| begins_all(first)) {
+                *first = vec![0, 0];
+            }
+        }
+        if starts.len() + 1 < count || !starts.is_sorted_by(|a, b| a < b) {
+            starts = (1..count).map(|i| ((i * 65_536 / count) as u16).to_be_bytes().to_vec()).collect();
+        }
         let owners = (0..count).map(|i| PartitionId(i as u16)).collect();
         Self { epoch: Epoch(1), units: Units::Range { bounds: Bounds::new(starts), owners } }
     }
@@ -248,6 +256,11 @@ impl Placement {
         }
     }
 
+    /// The beginnings of all ranges but the first; empty under hash placement.
+    pub(crate) fn starts(&self) -> &[Vec<u8>] {
+        if let Units::Range { bounds, .. } = &self.units { bounds.starts() } else { &[] }
+    }
+
     /// How many units each of `partitions` owns.
     pub fn units_by_partition(&self, partitions: u32) -> Vec<usize> {
         let mut counts = vec![0; partitions as usize];
@@ -258,6 +271,11 @@ impl Placement {
         }
         counts
     }
+}
+
+/// Whether all keys come from `key` on: no range begins there but the first, since nothing lies before.
+pub(crate) fn begins_all(key: &[u8]) -> bool {
+    key.is_empty() || key == [0]
 }
 
 /// The slot of a key: the top bits of its xxh3.
@@ -293,6 +311,19 @@ mod tests {
         assert_eq!(ids(b"f", Some(b"m\0")), [1, 2]);
         assert_eq!(ids(b"z", None), [3]);
         assert_eq!(ids(b"z", Some(b"a")), [3]);
+    }
+
+    #[test]
+    fn no_range_ends_before_the_first_key() {
+        for sample in [&["\0", "a", "b"][..], &["", "\0", "b"], &["", "\0", "\0\0"], &["\0", "\0\0", "\0\0\0"]] {
+            let placement = Placement::range(3, sample.iter().map(|key| key.as_bytes().to_vec()).collect());
+            assert_eq!(placement.units(), 3);
+            assert!(placement.starts().iter().all(|start| !begins_all(start)), "{:?}", placement.starts());
+            for unit in 0..3 {
+                let units = UnitSet::of(&placement, &[UnitId(unit)]).expect("a range");
+                assert_eq!(units.numbers_in(&placement).expect("of it"), [UnitId(unit)]);
+            }
+        }
     }
 
     #[test]

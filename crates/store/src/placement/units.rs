@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::pins::Pins;
 use super::record::Input;
-use super::{PINNED_KEY_BYTES_MAX, Placement, SLOTS, UnitId, Units, slot_of, slot_of_hash};
+use super::{PINNED_KEY_BYTES_MAX, PartitionId, Placement, SLOTS, UnitId, Units, slot_of, slot_of_hash};
 use crate::keyspace;
 
 const WORDS: usize = SLOTS / 64;
@@ -40,6 +40,21 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
+    /// The user's keys from `from` up to `to`; no `to`: to the end.
+    pub(crate) fn new(from: &[u8], to: Option<&[u8]>) -> Self {
+        Self { from: keyspace::encode_from(from).into_owned(), to: to.map(|to| keyspace::encode_from(to).into_owned()) }
+    }
+
+    /// Whether all of `other` lies in it.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let ends_before = match (&self.to, &other.to) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(end), Some(other)) => other <= end,
+        };
+        self.from <= other.from && ends_before
+    }
+
     fn holds(&self, stored: &[u8]) -> bool {
         self.from.as_slice() <= stored && self.to.as_deref().is_none_or(|to| stored < to)
     }
@@ -65,11 +80,10 @@ impl UnitSet {
             units.iter().for_each(|unit| slots[unit.0 as usize / 64] |= 1 << (unit.0 % 64));
             return Ok(Self::Slots(slots, pins.clone()));
         }
-        let starts: Vec<_> =
-            placement.ranges().iter().map(|(start, _)| keyspace::encode_from(start).to_vec()).collect();
+        let ranges = placement.ranges();
         let range = |unit: &UnitId| {
             let unit = unit.0 as usize;
-            KeyRange { from: starts[unit].clone(), to: starts.get(unit + 1).cloned() }
+            KeyRange::new(ranges[unit].0, ranges.get(unit + 1).map(|(start, _)| *start))
         };
         Ok(Self::Ranges(units.iter().map(range).collect()))
     }
@@ -111,6 +125,26 @@ impl UnitSet {
                 ranges.iter().map(number).collect()
             }
             _ => Err(strange()),
+        }
+    }
+
+    /// Whether `partition` owns one of them by `placement`, or, of ranges that were split or merged since, a part of one.
+    pub(crate) fn any_is_owned_by(&self, partition: PartitionId, placement: &Placement) -> bool {
+        match (self, &placement.units) {
+            (Self::Keys(keys), _) => {
+                keys.iter().any(|stored| placement.owner(keyspace::decode(stored, &mut Vec::new())) == partition)
+            }
+            (Self::Slots(..), Units::Hash { owners, .. }) => self.slots().any(|slot| owners[slot] == partition),
+            (Self::Ranges(ranges), Units::Range { .. }) => {
+                let all = placement.ranges();
+                let ends = all.iter().skip(1).map(|(start, _)| Some(*start)).chain([None]);
+                let mut owned = all.iter().zip(ends).filter(|((_, owner), _)| *owner == partition);
+                owned.any(|((start, _), end)| {
+                    let whole = KeyRange::new(start, end);
+                    ranges.iter().any(|range| range.meets(&whole.from, whole.to.as_deref()))
+                })
+            }
+            _ => false,
         }
     }
 

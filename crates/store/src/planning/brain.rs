@@ -19,12 +19,14 @@ use biombo_planner::{
 };
 use biombo_tracker::{Kind, Sample, Shape, Window};
 
+use super::coarse;
 use super::costs::{Costs, uneven_ns};
 use super::former::{Former, SPAN_NS, way_of};
 use super::graph::{Frame, KEY_SEEN_MIN, SCALE, Seen};
 use super::plans::Level;
 use super::settings::Settings;
 use super::watch::Times;
+use crate::placement::Cuts;
 use crate::{PartitionId, Placement, PlacementKind, UnitId};
 
 /// What moving a byte costs the foreground, and a key beside its bytes: read, written twice, deleted.
@@ -88,6 +90,8 @@ pub(crate) enum Thought {
     Nothing,
     /// A plan was made, or would have been, and is not carried out.
     Refused(&'static str),
+    /// Ranges are to be split or merged first: nothing moves by that.
+    Cut(Cuts),
     Draft(Draft),
 }
 
@@ -111,6 +115,8 @@ pub(crate) struct Brain {
     drafted: Option<Former>,
     spent_ns: u64,
     outcome: Option<Outcome>,
+    /// By which units are numbered.
+    followed: Option<Placement>,
 }
 
 fn wrong(error: PlanError) -> Error {
@@ -137,12 +143,27 @@ impl Brain {
             drafted: None,
             spent_ns: 0,
             outcome: None,
+            followed: None,
             settings,
         })
     }
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// What comes from now on is about `placement`. Where its ranges are others than before, what is known of them is carried over.
+    pub(crate) fn follow(&mut self, placement: &Placement) {
+        if self.followed.as_ref().is_some_and(|followed| followed.epoch() == placement.epoch()) {
+            return;
+        }
+        let before = self.followed.replace(placement.clone());
+        let Some(before) = before.filter(|before| before.starts() != placement.starts()) else { return };
+        let pieces = coarse::pieces(&self.window, &before, placement);
+        self.window.renumber_units(|unit| pieces.get(unit as usize).cloned().unwrap_or_default());
+        for former in [&mut self.former, &mut self.drafted].into_iter().flatten() {
+            former.renumber(&before, placement);
+        }
     }
 
     /// Time passes, groups were timed, and writers waited for lanes, since the last call.
@@ -218,7 +239,7 @@ impl Brain {
         }
         let thought = self.look(sight)?;
         match thought {
-            Thought::Nothing => {}
+            Thought::Nothing | Thought::Cut(_) => {}
             Thought::Refused(_) => {
                 self.patience = (self.patience * 2).clamp(1, PATIENCE_MAX);
                 self.left_out = self.patience - 1;
@@ -265,8 +286,15 @@ impl Brain {
                 Err(reason) => thought = Thought::Refused(reason),
             }
         }
-        if !is_uneven && sight.placement.kind() != PlacementKind::Range {
+        let has_ranges = sight.placement.kind() == PlacementKind::Range;
+        if !is_uneven && !has_ranges {
             return Ok(thought);
+        }
+        if is_uneven
+            && has_ranges
+            && let Some(cuts) = coarse::cuts(&self.window, sight.placement, sight.partitions)?
+        {
+            return Ok(Thought::Cut(cuts));
         }
         let unit_bytes = sizes().store_bytes / sight.placement.units().max(1) as f64;
         if let Some(seen) = self.frame(sight).units(unit_bytes as u64).map_err(wrong)? {
@@ -293,7 +321,9 @@ impl Brain {
         let price = |overload: f64| if overload >= 1.0 { uneven_ns / overload } else { 0.0 };
         let per_key_ns = KEY_NS / sizes.record_bytes.max(1.0);
         let partition_bytes = sizes.store_bytes / f64::from(sight.partitions.max(1));
-        let pass_ns = if level == Level::Units { partition_bytes * PASS_BYTE_NS } else { 0.0 };
+        // Ranges are found where they lie.
+        let is_pass = level == Level::Units && sight.placement.kind() == PlacementKind::Hash;
+        let pass_ns = if is_pass { partition_bytes * PASS_BYTE_NS } else { 0.0 };
         Ok(Prices {
             crossing_ns: crossing_ns / SCALE,
             // Writers wait for whoever writes: each other in a partition, or a worker, which changes partitions for nothing.

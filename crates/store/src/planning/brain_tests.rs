@@ -72,6 +72,7 @@ impl World {
         let tracker = Tracker::new(Rates { singles: 1, groups: 1, ring_bytes: 1 << 20 });
         let mut times = Times::default();
         let way = if kind == Kind::Read { Way::Read } else { Way::Write };
+        self.brain.follow(&self.placement);
         self.brain.measure(self.now_ns, &times, 0);
         for done in 0..count {
             let group = choose(&mut self.random);
@@ -117,6 +118,7 @@ impl World {
         match thought {
             Thought::Nothing => {}
             Thought::Refused(reason) => self.refused = Some(reason),
+            Thought::Cut(cuts) => self.placement = self.placement.recut(&cuts).expect("ranges"),
             Thought::Draft(draft) => {
                 for (to, load) in &draft.moves {
                     let set = match load {
@@ -287,6 +289,38 @@ fn keys_move_between_workers_where_one_partition_keeps_one_busy_and_not_where_th
         assert_eq!(world.moved() > 0, spread, "{:?}, {:?}", world.refused, world.drafts);
         assert!(first.abs_diff(second) * 2 <= hot.len(), "{first} keys of the first worker, {second} of the second");
     }
+}
+
+/// Seven eighths of the partitions have nothing to do: the one range that all ask for becomes many, which move by themselves; so it goes on, a
+/// stretch after the other, and ranges that nobody asks for any more come together.
+#[test]
+fn a_range_that_bears_all_the_load_is_split_and_its_pieces_spread() {
+    let bounds = (0..u64::from(PARTITIONS)).map(|number| key(number * 1000)).collect();
+    let mut world = World::with(DEFAULT_PLANNER, Placement::range(PARTITIONS, bounds), |_| {});
+    let mut most = 0;
+    for first in [0, 5000, 2500] {
+        let shares = |world: &World| {
+            let mut counts = [0u64; PARTITIONS as usize];
+            (first..first + 1000).for_each(|number| counts[world.placement.owner(&key(number)).index()] += 1);
+            counts
+        };
+        for _ in 0..20 {
+            let worst = *shares(&world).iter().max().expect("some");
+            world.waited_ns = (worst * worst).saturating_sub(125 * 125) * (SECOND_NS / 2_000_000);
+            world.second(Kind::Write, 4000, |random| vec![first + random.u64(0..1000)]);
+            most = most.max(world.placement.units());
+        }
+        let shares = shares(&world);
+        assert!(shares.iter().all(|share| (40..=300).contains(share)), "from {first}: {shares:?}, {:?}", world.refused);
+    }
+    assert!(world.drafts.len() >= 3 && world.drafts.iter().all(|draft| draft.level == Level::Units));
+    assert!(most > 24 && most <= 64 * PARTITIONS as usize, "{most} ranges");
+    let (units, moved) = (world.placement.units(), world.moved());
+    world.waited_ns = 0;
+    for _ in 0..10 {
+        world.second(Kind::Write, 4000, |random| vec![2500 + random.u64(0..1000)]);
+    }
+    assert_eq!((world.placement.units(), world.moved()), (units, moved), "nobody waits any more");
 }
 
 #[test]

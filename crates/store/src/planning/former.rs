@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use biombo_planner::Part;
 use biombo_tracker::{Kind, Sample, Shape};
 
+use super::coarse::overlaps;
 use super::costs::Costs;
 use super::watch::{Way, cut_of_path};
 use crate::{Placement, UnitId};
@@ -43,6 +44,19 @@ impl Former {
         let unit = || if self.units.is_empty() { None } else { self.units.get(&placement.unit_of(key)) };
         let part = self.keys.get(key).or_else(unit);
         part.map_or_else(|| placement.owner(key).index(), |part| part.index())
+    }
+
+    /// Ranges have other numbers: one was where all of it was.
+    pub(super) fn renumber(&mut self, old: &Placement, new: &Placement) {
+        let before = std::mem::take(&mut self.units);
+        for (unit, parts) in overlaps(new, old).enumerate() {
+            let mut parts = parts.map(|part| before.get(&UnitId(part)).copied());
+            if let Some(Some(part)) = parts.next()
+                && parts.all(|other| other == Some(part))
+            {
+                self.units.insert(UnitId(unit as u32), part);
+            }
+        }
     }
 
     /// An access after the plan.

@@ -48,7 +48,7 @@ pub(crate) struct Frame<'a> {
 }
 
 /// The load of a vertex for so many accesses.
-fn load_of(load: Load) -> f64 {
+pub(super) fn load_of(load: Load) -> f64 {
     (load.writes + load.reads * READ_SHARE) * SCALE
 }
 

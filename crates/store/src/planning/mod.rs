@@ -5,6 +5,7 @@
 //! | `watch` | what users' operations leave: samples and times |
 //! | `costs` | what it costs that keys lie apart and loads are uneven: measured |
 //! | `graph` | the graph of accesses |
+//! | `coarse` | ranges that bear too much to be balanced, and such that nobody asks for |
 //! | `brain` | the loop itself, pure: what is seen goes in, what to move comes out |
 //! | `former` | what a plan gave, measured |
 //! | `plans` | what became of plans, in memory and on disk |
@@ -23,6 +24,7 @@
 mod brain;
 #[cfg(test)]
 mod brain_tests;
+mod coarse;
 mod costs;
 mod former;
 mod graph;
@@ -50,6 +52,7 @@ pub(crate) use watch::Watch;
 
 use crate::migration::{Mover, Pace, Tidier};
 use crate::pinned::{Balance, Crew};
+use crate::placement::Cuts;
 use crate::{Options, Placement, Store};
 use brain::{Brain, Draft, Load, Sight, Sizes, Thought};
 
@@ -243,8 +246,14 @@ impl Driver {
                 drop(plans);
                 *lock(&self.unsaved) = true;
             }
+            Thought::Cut(cuts) => {
+                let begun_ns = (self.clock)();
+                self.mover
+                    .recut(|now| if now.starts() == placement.starts() { Ok(cuts) } else { Ok(Cuts::default()) })?;
+                lock(&self.brain).spent(now_ns, (self.clock)() - begun_ns);
+            }
             Thought::Draft(draft) => {
-                self.carry_out(now_ns, rate, draft);
+                self.carry_out(now_ns, rate, draft, placement);
                 self.save();
             }
         }
@@ -255,19 +264,20 @@ impl Driver {
     fn take_in(&self, brain: &mut Brain, placement: &Placement, now_ns: u64) {
         let waited_ns = self.mover.waited_ns();
         let before_ns = std::mem::replace(&mut *lock(&self.waited_ns), waited_ns);
+        brain.follow(placement);
         brain.measure(now_ns, &self.watch.take_times(), waited_ns.saturating_sub(before_ns));
         self.watch.tracker.drain(|sample| brain.note(sample, placement));
     }
 
-    /// Move what a draft says, and tell what it cost.
-    fn carry_out(&self, now_ns: u64, rate: u64, draft: Draft) {
+    /// Move what a draft of `placement` says, and tell what it cost.
+    fn carry_out(&self, now_ns: u64, rate: u64, draft: Draft, placement: &Placement) {
         let (begun_ns, before) = ((self.clock)(), self.mover.totals());
         let mut error = None;
         let pace = Pace { bytes_per_second: Some(rate), chunk_bytes: CHUNK_BYTES, chunk_keys: CHUNK_KEYS };
         for (to, load) in &draft.moves {
             let result = match load {
                 Load::Keys(keys) => self.mover.move_keys(keys, *to, pace),
-                Load::Units(units) => self.mover.move_units(units, *to, pace),
+                Load::Units(units) => self.mover.move_units_of(placement, units, *to, pace),
             };
             match result {
                 Ok(_) => {}

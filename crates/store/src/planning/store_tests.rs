@@ -297,6 +297,36 @@ fn a_store_that_is_off_watches_nothing() {
     assert_eq!(store.plans().expect("none"), Plans::default());
 }
 
+/// Writers of one range wait for each other until it is split and lies in several partitions, data and all.
+#[test]
+fn a_range_for_which_writers_wait_is_split_and_spread_with_all_its_data() {
+    let sample = (0..RECORDS).map(key).collect();
+    let options = options().partitions(4).placement(PlacementKind::Range).range_sample(sample);
+    let store = by_hand_of(&SimIo::new(12), options);
+    let hot = || 600..900;
+    let width = || {
+        let mut owners: Vec<_> = hot().map(|number| store.route(&key(number))).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        owners.len()
+    };
+    assert_eq!((width(), store.placement().units()), (1, 4));
+    for second in 1..=12 {
+        for _ in 0..8 {
+            hot().for_each(|number| store.put(&key(number), &value(number)).expect("put"));
+        }
+        if width() == 1 {
+            store.inner.lanes[store.route(&key(600)).index()].count_wait(SECOND_NS / 2);
+        }
+        tick(&store, second);
+    }
+    check(&store);
+    assert!(width() >= 3, "{} partitions, {:?}", width(), store.plans());
+    assert!(store.placement().units() > 8, "{} ranges", store.placement().units());
+    let plans = store.plans().expect("plans");
+    assert!(plans.carried_out >= 1 && plans.last_error.is_none(), "{plans:?}");
+}
+
 #[test]
 fn scans_over_ranges_tell_what_they_went_over() {
     let io: Arc<dyn Io> = Arc::new(SimIo::new(9));

@@ -174,10 +174,25 @@ impl Window {
         }
     }
 
-    /// Forget all about units, whose numbers now mean something else. Keys stay.
-    pub fn forget_units(&mut self) {
-        self.units.clear();
-        self.unit_pairs.clear();
+    /// Units have other numbers from now on, because they were split or merged: what is known of each is known of its `pieces` by their shares, and what
+    /// went over two of them goes over the last piece of the one and the first of the other (their order stays). What has no pieces is forgotten;
+    /// keys stay.
+    pub fn renumber_units(&mut self, pieces: impl Fn(u32) -> Vec<(u32, f64)>) {
+        for (unit, load) in std::mem::take(&mut self.units) {
+            for (piece, share) in pieces(unit) {
+                let sum = self.units.entry(piece).or_default();
+                let part = load.scaled(share);
+                *sum = Load { reads: sum.reads + part.reads, writes: sum.writes + part.writes };
+            }
+        }
+        for ((a, b), weight) in std::mem::take(&mut self.unit_pairs) {
+            let (last, first) = (pieces(a).last().map(|piece| piece.0), pieces(b).first().map(|piece| piece.0));
+            if let (Some(a), Some(b)) = (last, first)
+                && a != b
+            {
+                *self.unit_pairs.entry((a.min(b), a.max(b))).or_default() += weight;
+            }
+        }
     }
 
     /// Units that were accessed, in no order.
