@@ -9,7 +9,7 @@ CARGO ?= cargo
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test build record figures crash soak fuzz lint doc clean
+.PHONY: help setup demo test build record figures crash soak fuzz vm lint doc clean
 
 help: ## this list
 	@echo 'Biombo: make targets'
@@ -61,6 +61,9 @@ soak: setup ## ten minutes of a graph that two threads change, and of snapshots 
 
 fuzz: setup ## fuzz every decoder, and sequences of operations with crashes: BIOMBO_FUZZ_SECONDS (600) each, two at a time on two cores
 	@scripts/fuzz.sh
+
+vm: setup ## the graph in a virtual machine with two NUMA nodes and persistent memory: pages, threads, MAP_SYNC, resets in the middle of updates
+	@scripts/vm.sh
 
 lint: setup ## fmt, clippy and docs, warnings denied; licences, sources and duplicates of dependencies
 	$(CARGO) fmt --all --check
