@@ -27,15 +27,24 @@ impl Progress {
         Self { bar, begin: Instant::now(), shown: false }
     }
 
-    /// How many bytes are done.
-    pub(crate) fn at(&mut self, bytes: u64) {
+    /// For so many runs, each of which may take its time.
+    pub(crate) fn of_runs(what: String, runs: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(runs), ProgressDrawTarget::hidden());
+        let template = "{msg} {wide_bar} {pos} of {len} runs, {eta} left";
+        bar.set_style(ProgressStyle::with_template(template).expect("invariant: the template is well formed"));
+        bar.set_message(what);
+        Self { bar, begin: Instant::now(), shown: false }
+    }
+
+    /// How many bytes, or runs, are done.
+    pub(crate) fn at(&mut self, done: u64) {
         if !self.shown && self.begin.elapsed() >= QUIET {
             self.shown = true;
             // Nothing is drawn where standard error is no terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
             self.bar.reset_eta();
         }
-        self.bar.set_position(bytes);
+        self.bar.set_position(done);
     }
 }
 

@@ -550,7 +550,8 @@ fn a_comparison_says_what_it_cannot_compare() {
     for (what, line, says) in [
         ("without a name", "reproduce", "NAME"),
         ("of an unknown experiment", "reproduce nosuch", "leveldb-sizes"),
-        ("of one that is not there yet", "reproduce dgap-numa", "not in this version"),
+        ("of graphs above their size", "reproduce dgap-numa --scale 2", "above 1"),
+        ("of graphs over an engine", "reproduce dgap-numa --engine log", "--engine"),
         ("of an engine that it has not", "reproduce logstore --engine nosuch", "nosuch"),
         ("--scale 0", "reproduce leveldb-sizes --scale 0", "--scale"),
         ("--scale nan", "reproduce leveldb-sizes --scale nan", "--scale"),

@@ -47,6 +47,11 @@ fn a_graph_is_loaded_asked_and_given_back() {
     assert_eq!(listed.text(), "5\t7\n5\t1099511627776\n7\t7\n100\t5\n1099511627776\t100\n");
     let lists = run("graph export DIR/g - --format adjacency-list", dir.path()).ok();
     assert_eq!(lists.text(), "5\t7\t1099511627776\n7\t7\n100\t5\n1099511627776\t100\n");
+    // 5, 7, 100, 2^40: two rows, one, one, one.
+    let rows = run("graph export DIR/g - --format csr", dir.path()).ok();
+    assert_eq!(rows.text(), "5 7 100 1099511627776\n0 2 3 4 5\n1 3 1 0 2\n");
+    let matrix = run("graph export DIR/g - --format adjacency-matrix", dir.path()).ok();
+    assert_eq!(matrix.text(), "5 7 100 1099511627776\n0 1 0 1\n0 1 0 0\n1 0 0 0\n0 0 1 0\n");
     run("graph export DIR/g DIR/again.el", dir.path()).ok();
     run("graph load DIR/h DIR/again.el --directed --layout csr --threads 2", dir.path()).ok();
     assert_eq!(run("graph export DIR/h -", dir.path()).ok().text(), listed.text());
@@ -191,7 +196,8 @@ fn changes_are_acknowledged_in_groups_and_refused_where_they_cannot_be() {
     };
     let many: String = (0..100_000).map(|n| format!("{} {}\n", n % 1000, n)).collect();
     let added = biombo_with(words("graph add DIR/g - --acks", dir.path()), many.as_bytes());
-    let acks: Vec<u64> = added.text().lines().map(|line| line.parse().expect("a number")).collect();
+    let acks: Vec<u64> =
+        added.text().lines().map(|line| line.strip_prefix("acked ").expect(line).parse().expect("a number")).collect();
     assert!(acks.len() >= 2 && acks.is_sorted() && acks.last() == Some(&100_000), "{acks:?}");
     refuse("graph add DIR/g -", b"1 2\nx\n", "standard input, line 2");
     refuse("graph add DIR/g -", b"1 2\nx\n", "1 edges before that were added");
@@ -232,7 +238,7 @@ fn is_said_to_be_open(media: &str) {
     input.write_all(b"1 2\n").and_then(|()| input.flush()).expect("written");
     let mut line = String::new();
     acks.read_line(&mut line).expect("read");
-    assert_eq!(line, "1\n");
+    assert_eq!(line, "acked 1\n");
     for args in ["graph add DIR/g -", "graph stat DIR/g", "graph load DIR/g -"] {
         let refused = biombo_with(words(args, dir.path()), b"3 4\n");
         assert_eq!((refused.status, refused.stderr.lines().count()), (1, 1), "{args}: {}", refused.stderr);
@@ -415,4 +421,74 @@ fn the_edges_of_each_node_are_shown_for_a_graph_that_is_kept() {
         let refused = run(&format!("graph stat DIR/g --nodes {nodes}"), dir.path());
         assert_eq!((refused.status, refused.stderr.lines().count() > 0), (2, true), "{nodes}");
     }
+}
+
+#[test]
+fn what_is_durable_is_told_when_it_is() {
+    let dir = tempdir().expect("a directory");
+    for layout in ["csr", "pma"] {
+        let loaded =
+            biombo_with(words(&format!("graph load DIR/{layout} - --acks --layout {layout}"), dir.path()), EDGES);
+        assert_eq!((loaded.status, loaded.text().lines().next()), (0, Some("acked 6")));
+    }
+}
+
+#[test]
+fn updates_come_in_while_kernels_run_and_a_page_shows_what_was_measured() {
+    let dir = tempdir().expect("a directory");
+    let bench = "bench graph --graph orkut-like:0.0003 --kernel cc --trials 2 --threads 1,2 --stream 20000 --html DIR/page.html";
+    let done = run(bench, dir.path()).ok();
+    let text = done.text();
+    assert!(text.contains("updates a second in while kernels ran") && text.contains("report: "), "{text}");
+    let page = fs::read_to_string(dir.path().join("page.html")).expect("a page");
+    assert!(page.contains("pma, 2 threads") && page.contains("times csr with 1 thread"));
+    for (args, said) in
+        [("--layout csr --stream 5", "--layout pma"), ("--stream 0", "--stream"), ("--html DIR/no/page", "no/page")]
+    {
+        let refused = run(&format!("bench graph --graph kron:4:4 {args}"), dir.path());
+        assert!(refused.status != 0 && refused.stderr.contains(said), "{args}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn the_published_experiment_on_graphs_is_done_with_published_beside_measured() {
+    let dir = tempdir().expect("a directory");
+    let done = run("reproduce dgap-numa --scale 0.0003 --html DIR/again.html --json", dir.path()).ok();
+    let found = done.json();
+    assert_eq!(found["name"], "dgap-numa");
+    let figures = found["figures"].as_array().expect("figures");
+    assert!(figures.len() == 52 && figures.iter().all(|figure| figure["measured"].is_f64()), "{figures:?}");
+    let answers = found["findings"].as_array().and_then(|findings| findings.last()).expect("findings");
+    assert_eq!(answers["verdict"], "holds");
+    let page = fs::read_to_string(dir.path().join("again.html")).expect("a page");
+    assert!(page.contains("Published and measured") && page.contains("orkut-like:0.0003"));
+}
+
+/// Placements change no answer; what is said at loading is kept, what is said of a run wins.
+#[test]
+fn kernels_run_under_the_placement_that_a_graph_was_loaded_with() {
+    let dir = tempdir().expect("a directory");
+    let many: String = (0..20_000u64).map(|n| format!("{} {}\n", n * 7919 % 5000, n * n % 5000)).collect();
+    for layout in ["csr", "pma"] {
+        let load = format!("graph load DIR/{layout} - --layout {layout} --placement round-robin --nodes 2");
+        assert_eq!(biombo_with(words(&load, dir.path()), many.as_bytes()).status, 0);
+        let rank = |options: &str| {
+            let ran =
+                run(&format!("graph run DIR/{layout} pagerank --threads 2 --json --out DIR/out {options}"), dir.path());
+            let json = ran.ok().json();
+            (json["placement"].clone(), json["nodes"].clone(), fs::read(dir.path().join("out")).expect("scores"))
+        };
+        let kept = rank("");
+        assert_eq!((&kept.0, &kept.1), (&"round-robin".into(), &2.into()));
+        let other = rank("--placement degree --nodes 3");
+        assert_eq!((&other.0, &other.1), (&"degree".into(), &3.into()));
+        let one = rank("--nodes 1");
+        assert!(one.0.is_null() && one.2 == kept.2 && other.2 == kept.2, "{layout}: another answer");
+        assert!(rank("--placement auto").0.is_string());
+        fs::write(dir.path().join(layout).join("NODES"), "nonsense").expect("written");
+        let refused = run(&format!("graph run DIR/{layout} pagerank"), dir.path());
+        assert!(refused.status == 1 && refused.stderr.contains("NODES is damaged"), "{}", refused.stderr);
+    }
+    let refused = run("graph load DIR/x - --nodes 65", dir.path());
+    assert!(refused.status == 2 && refused.stderr.contains("--nodes are 1 to 64"), "{}", refused.stderr);
 }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use biombo_lab::bench::{Outcome, Plan};
+use biombo_lab::graph::Step;
 use biombo_lab::process::WorkerCommand;
-use biombo_lab::reproduce::{EXPERIMENTS, Lack};
+use biombo_lab::reproduce::{EXPERIMENTS, GraphWork, Lack, StoreWork, Work};
 use clap::Args;
 
 use super::bench::watch::{Output, Watch};
@@ -12,6 +13,7 @@ use super::bench::{ended, registry};
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
 use crate::out::Out;
+use crate::progress::Progress;
 
 /// Do a published experiment again: published beside measured, and which of its conclusions hold on this machine
 #[derive(Debug, Args)]
@@ -27,6 +29,9 @@ A conclusion `holds` where in every series the figures go the published way and 
   repart-kv      YCSB over engines used directly, in one and in eight partitions, and in eight that repartition themselves every
                  second, by one and two clients, 50,000 records, 2 seconds a run: what was published (A and D over LMDB and Tkrzw) five
                  times, B, C, E and F and other engines once: 437 runs with every engine
+  dgap-numa      PageRank, betweenness, breadth-first search and connected components over graphs that change beside a static one, with
+                 vertices dealt to two NUMA nodes by halves and in turn, six repetitions, on graphs of Orkut's and LiveJournal's size:
+                 about an hour at scale 1, some minutes at 0.1. --dir is where SNAP's files lie
   logstore       inserts of 1 KB by 1 to 128 threads, throughput and latency of every engine of this build that keeps data, three
                  repetitions, 100,000 operations a run: 24 runs an engine
 
@@ -34,6 +39,7 @@ Examples:
   biombo reproduce --list
   biombo reproduce leveldb-sizes --html sizes.html
   biombo reproduce logstore --engine log,rocksdb
+  biombo reproduce dgap-numa --scale 0.1
   biombo reproduce leveldb-sizes --scale 0.1 --json      a tenth of the operations: less data, less compaction")]
 pub(crate) struct ReproduceArgs {
     /// The experiment, by its name in --list
@@ -70,6 +76,13 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Done {
     if !(args.scale > 0.0 && args.scale <= 1_000.0) {
         return Err(Failure::usage(format!("--scale {} is not above 0 and up to 1000", args.scale)));
     }
+    match work {
+        Work::Stores(work) => stores(args, name, work),
+        Work::Graphs(work) => graphs(args, work),
+    }
+}
+
+fn stores(args: &ReproduceArgs, name: &str, work: StoreWork) -> Done {
     let registry = registry();
     let plans = (work.plans)(&registry, args.scale).map_err(|e| Failure::failed(e.to_string()))?;
     let plans = plans
@@ -124,6 +137,39 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Done {
     }
     out.finish()?;
     ended(&outcome)
+}
+
+fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
+    if !args.engine.is_empty() {
+        return Err(Failure::usage("--engine is of stores: this experiment is of graphs"));
+    }
+    let plans = (work.plans)(args.scale, args.dir.as_deref()).map_err(|e| Failure::usage(e.to_string()))?;
+    let mut html = args.html.as_deref().map(Output::create).transpose()?;
+    let (mut records, mut done, mut done_before) = (Vec::new(), 0, 0);
+    for plan in &plans {
+        let mut progress = Progress::of_runs(plan.graph.clone(), plan.runs());
+        biombo_lab::graph::run(plan, &mut |record| {
+            done += u64::from(record.step == Step::Kernel);
+            progress.at(done - done_before);
+            records.push(record.clone());
+            Ok(())
+        })?;
+        done_before = done;
+    }
+    let found = (work.findings)(&records)?;
+    let mut out = Out::new();
+    if args.json.json {
+        out.json(&found)?;
+    } else {
+        biombo_lab::reproduce::print(&found, &mut out).map_err(|e| Failure::output(&e))?;
+    }
+    if let Some(html) = &mut html {
+        html.write(&biombo_lab::report::graphs(&records, Some(&found))?)?;
+        if !args.json.json {
+            out.line(format_args!("report: {}", html.path().display()))?;
+        }
+    }
+    out.finish()
 }
 
 /// Those of `all` that are wanted; all where nothing is said.

@@ -1,4 +1,5 @@
-//! Synthetic graphs, the same bits as those of the GAP benchmark: `kron` (R-MAT with Graph500's parameters) and `uniform`.
+//! Synthetic graphs: the same bits as those of the GAP benchmark, `kron` (R-MAT with Graph500's parameters) and `uniform`, and graphs of the
+//! size of published ones (`like`).
 //!
 //! Edges come in blocks of 2^18, each from a generator of its own seed, so that any number of threads gives the same graph. Vertices of
 //! `kron` are renumbered at random afterwards. Where the C++ standard leaves a choice to the library (the shuffle), this follows
@@ -7,6 +8,7 @@
 //! Sources: Beamer, Asanović, Patterson, "The GAP Benchmark Suite", arXiv:1508.03619 (2015); Chakrabarti, Zhan, Faloutsos,
 //! "R-MAT: A Recursive Model for Graph Mining", SDM 2004.
 
+mod like;
 mod mersenne;
 
 use std::fmt;
@@ -17,6 +19,7 @@ use biombo_base::{Error, Result};
 use crate::Edge;
 use crate::media::Array;
 use crate::team::Team;
+pub use like::Like;
 use mersenne::Mersenne;
 
 /// GAP's seed.
@@ -27,6 +30,56 @@ const BLOCK_EDGES: usize = 1 << 18;
 
 /// The largest scale: vertices are numbered with 31 bits.
 const SCALE_MAX: u32 = 31;
+
+/// A graph that is drawn, by its name.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Drawn {
+    /// One of the GAP benchmark's.
+    Gap(Synthetic),
+    /// One of the size of a published graph.
+    Like(Like),
+}
+
+impl Drawn {
+    /// The graph that `text` names; `None`: it names none, and may be a file.
+    ///
+    /// # Errors
+    /// `Invalid` for the name of one with figures that cannot be.
+    ///
+    /// ```
+    /// use biombo_graph::generate::Drawn;
+    /// assert_eq!(Drawn::named("uniform:8:4")?.map(|graph| graph.vertices()), Some(256));
+    /// assert_eq!(Drawn::named("edges.txt")?, None);
+    /// assert!(Drawn::named("kron:8").is_err());
+    /// # Ok::<(), biombo_base::Error>(())
+    /// ```
+    pub fn named(text: &str) -> Result<Option<Self>> {
+        if Like::is_named(text) {
+            return text.parse().map(|graph| Some(Self::Like(graph)));
+        }
+        let is_gap = ["kron:", "uniform:"].iter().any(|model| text.starts_with(model));
+        is_gap.then(|| text.parse().map(Self::Gap)).transpose()
+    }
+
+    /// How many vertices it has.
+    pub fn vertices(self) -> usize {
+        match self {
+            Self::Gap(graph) => graph.vertices(),
+            Self::Like(graph) => graph.vertices(),
+        }
+    }
+
+    /// Draw its edges.
+    ///
+    /// # Errors
+    /// `Io` when there is no memory for them (8 bytes an edge).
+    pub fn draw(self, team: &mut Team) -> Result<Array<Edge>> {
+        match self {
+            Self::Gap(graph) => graph.draw(team),
+            Self::Like(graph) => graph.draw(team),
+        }
+    }
+}
 
 /// How the ends of edges are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

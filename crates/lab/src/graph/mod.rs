@@ -7,7 +7,7 @@
 //! - `churn`: a share of the edges is deleted, and inserted again in another order, both in batches from all threads;
 //! - `placement`: how many edges each NUMA node has under each placement, where there are several nodes;
 //! - `kernel`: a kernel over a layout under a placement, the layouts and placements in turns, trial by trial, so that what the machine does
-//!   meanwhile meets all alike.
+//!   meanwhile meets all alike. On request the dynamic layouts take updates in meanwhile, each trial on a snapshot of the graph as it was given.
 //!
 //! Each answer is verified against the definition of what was asked once, and by its hash afterwards: all layouts, placements, threads and trials
 //! have to give the same one.
@@ -23,7 +23,7 @@ use std::time::Instant;
 use biombo_base::{Error, Result};
 use biombo_graph::csr::{Csr, Shape};
 use biombo_graph::edges::EdgeList;
-use biombo_graph::generate::Synthetic;
+use biombo_graph::generate::Drawn;
 use biombo_graph::ids::Ids;
 use biombo_graph::numa::{Load, Owners, Placement};
 use biombo_graph::pma::{self, Changing, Snapshot, Update};
@@ -96,7 +96,7 @@ impl Media {
 /// What is measured.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// `kron:SCALE:DEGREE`, `uniform:SCALE:DEGREE` or a file of edges.
+    /// `kron:SCALE:DEGREE`, `uniform:SCALE:DEGREE`, `orkut-like[:F]`, `livejournal-like[:F]` or a file of edges.
     pub graph: String,
     /// The layouts whose kernels are run in turns.
     pub layouts: Vec<Layout>,
@@ -114,8 +114,18 @@ pub struct Plan {
     pub ingest: bool,
     /// The share of the edges that is deleted and inserted again before the kernels run over dynamic layouts.
     pub churn: f64,
+    /// Updates a second that dynamic layouts take in while kernels run over them.
+    pub stream: Option<u64>,
     /// Where graphs on disk are made, each in a directory of its own that is removed afterwards.
     pub dir: PathBuf,
+}
+
+impl Plan {
+    /// How many times a kernel is run.
+    pub fn runs(&self) -> u64 {
+        let turns = self.threads.len() * self.kernels.len() * self.layouts.len() * self.nodes.placings.len();
+        turns as u64 * u64::from(self.trials)
+    }
 }
 
 /// The edges of a graph.
@@ -129,16 +139,14 @@ struct Edges {
 
 impl Edges {
     fn of(graph: &str, team: &mut Team) -> Result<Self> {
-        let is_synthetic = ["kron:", "uniform:"].iter().any(|model| graph.starts_with(model));
-        if !is_synthetic {
+        let Some(drawn) = Drawn::named(graph)? else {
             let EdgeList { ids, edges, is_directed } = EdgeList::read(&[graph])?;
             let shape = if is_directed.unwrap_or(true) { Shape::DIRECTED } else { Shape::UNDIRECTED };
-            return Ok(Self { edges, ids, shape, is_synthetic });
-        }
-        let synthetic: Synthetic = graph.parse()?;
-        let mut edges = synthetic.draw(team)?.to_vec();
+            return Ok(Self { edges, ids, shape, is_synthetic: false });
+        };
+        let mut edges = drawn.draw(team)?.to_vec();
         shuffle(&mut edges);
-        Ok(Self { edges, ids: Ids::dense(synthetic.vertices()), shape: Shape::GAP, is_synthetic })
+        Ok(Self { edges, ids: Ids::dense(drawn.vertices()), shape: Shape::GAP, is_synthetic: true })
     }
 }
 
@@ -148,8 +156,10 @@ impl Edges {
 /// Those of reading and building; `Invalid` for a plan that cannot be; `Corruption` when an answer is wrong; those of `each`.
 pub fn run(plan: &Plan, each: &mut dyn FnMut(&Record) -> Result<()>) -> Result<()> {
     let is_sound = plan.trials > 0 && (0.0..=1.0).contains(&plan.churn) && !plan.threads.is_empty();
-    if !is_sound || plan.layouts.is_empty() {
-        return Err(Error::invalid("a bench of graphs has layouts, threads, trials and a churn from 0 to 1"));
+    if !is_sound || plan.layouts.is_empty() || plan.stream == Some(0) {
+        return Err(Error::invalid(
+            "a bench of graphs has layouts, threads, trials, a churn from 0 to 1, and a stream, if any, above 0",
+        ));
     }
     let nodes = Nodes::of(&plan.nodes)?;
     let mut answers = Answers::default();
@@ -173,19 +183,42 @@ struct Bench<'p> {
 /// A layout with a graph in it.
 enum Loaded {
     Csr(Csr),
-    Pma(Snapshot),
-    Adjacency(adjacency::Snapshot),
-    Buffered(buffered::Snapshot),
+    Pma(Live<pma::Image>),
+    Adjacency(Live<adjacency::Section>),
+    Buffered(Live<buffered::Section>),
 }
 
+/// A graph that may change, as it was at a moment.
+struct Live<L: pma::Layout> {
+    graph: Changing<L>,
+    snapshot: Snapshot<L>,
+}
+
+/// What a turn of a kernel came to: whose, seconds, a hash of the answer, updates a second meanwhile.
+type Turn = (Layout, f64, String, Option<f64>);
+
 impl Loaded {
+    /// Where updates come in: the graph as it is now, which is as it was given, since each turn's updates undo themselves.
+    fn take_snapshot(&mut self, stream: Option<u64>, team: &mut Team) -> Result<()> {
+        if stream.is_none() {
+            return Ok(());
+        }
+        match self {
+            Self::Csr(_) => {}
+            Self::Pma(live) => live.snapshot = live.graph.snapshot(team)?,
+            Self::Adjacency(live) => live.snapshot = live.graph.snapshot(team)?,
+            Self::Buffered(live) => live.snapshot = live.graph.snapshot(team)?,
+        }
+        Ok(())
+    }
+
     /// Bring its lists to the nodes of their vertices.
     fn lay(&mut self, nodes: &Nodes, placement: Placement, load: &Load, team: &mut Team) -> Result<()> {
         match self {
             Self::Csr(csr) => nodes.lay_static(csr, placement, load, team)?,
-            Self::Pma(snapshot) => nodes.lay(snapshot, Layout::Pma.name(), placement, load),
-            Self::Adjacency(snapshot) => nodes.lay(snapshot, Layout::Adjacency.name(), placement, load),
-            Self::Buffered(snapshot) => nodes.lay(snapshot, Layout::Buffered.name(), placement, load),
+            Self::Pma(live) => nodes.lay(&live.snapshot, Layout::Pma.name(), placement, load),
+            Self::Adjacency(live) => nodes.lay(&live.snapshot, Layout::Adjacency.name(), placement, load),
+            Self::Buffered(live) => nodes.lay(&live.snapshot, Layout::Buffered.name(), placement, load),
         }
         Ok(())
     }
@@ -218,6 +251,7 @@ impl Bench<'_> {
             verified: None,
             edges_per_s: None,
             bytes_per_edge: None,
+            stream_per_s: None,
             edges_per_node: None,
             why: None,
             not_done: bench.nodes.not_done(),
@@ -284,15 +318,17 @@ impl Bench<'_> {
                 for (graph, laid) in &mut loaded {
                     for placing in nodes.placings() {
                         let (placement, why) = nodes.choose(*placing, *kernel, &load);
-                        if laid.replace(placement) != Some(placement) {
+                        graph.take_snapshot(plan.stream, &mut self.team)?;
+                        let is_new = plan.stream.is_some() && !matches!(graph, Loaded::Csr(_));
+                        if laid.replace(placement) != Some(placement) || is_new {
                             graph.lay(nodes, placement, &load, &mut self.team)?;
                         }
                         let (of, dealt) = ((*kernel, source), (placement, &load));
-                        let (layout, seconds, answer) = match &*graph {
+                        let (layout, seconds, answer, stream_per_s) = match &*graph {
                             Loaded::Csr(view) => self.placed(of, Layout::Csr, view, dealt, answers)?,
-                            Loaded::Pma(view) => self.placed(of, Layout::Pma, view, dealt, answers)?,
-                            Loaded::Adjacency(view) => self.placed(of, Layout::Adjacency, view, dealt, answers)?,
-                            Loaded::Buffered(view) => self.placed(of, Layout::Buffered, view, dealt, answers)?,
+                            Loaded::Pma(live) => self.live(of, Layout::Pma, live, dealt, answers)?,
+                            Loaded::Adjacency(live) => self.live(of, Layout::Adjacency, live, dealt, answers)?,
+                            Loaded::Buffered(live) => self.live(of, Layout::Buffered, live, dealt, answers)?,
                         };
                         each(&Record {
                             kernel: Some(kernel.name()),
@@ -300,6 +336,7 @@ impl Bench<'_> {
                             placement: placement.name(),
                             answer: Some(answer),
                             verified: Some(true),
+                            stream_per_s,
                             why,
                             ..record(self, layout, Media::Dram, Step::Kernel, seconds)
                         })?;
@@ -323,7 +360,7 @@ impl Bench<'_> {
         csr: &Csr,
         built: f64,
         mut step: impl FnMut(&Self, Step, f64, usize, usize) -> Result<()>,
-    ) -> Result<Snapshot<L>> {
+    ) -> Result<Live<L>> {
         let Edges { edges, ids, shape, .. } = self.edges;
         let begun = Instant::now();
         let graph = Changing::<L>::from_view(csr, ids, shape.keeps_loops, &mut self.team)?;
@@ -337,7 +374,25 @@ impl Bench<'_> {
             }
             step(self, Step::Churn, seconds, updates, graph.memory_bytes())?;
         }
-        graph.snapshot(&mut self.team)
+        let snapshot = graph.snapshot(&mut self.team)?;
+        Ok(Live { graph, snapshot })
+    }
+
+    /// A kernel over the snapshot of a graph, which takes updates in meanwhile if the plan says so.
+    fn live<L: pma::Layout>(
+        &mut self,
+        of: (Kernel, u32),
+        layout: Layout,
+        live: &Live<L>,
+        dealt: (Placement, &Load),
+        answers: &mut Answers,
+    ) -> Result<Turn> {
+        let Some(rate) = self.plan.stream else { return self.placed(of, layout, &live.snapshot, dealt, answers) };
+        let Edges { edges, ids, .. } = self.edges;
+        let kernel = || self.placed(of, layout, &live.snapshot, dealt, answers);
+        let (turn, updates_per_s) = stream::meanwhile(&live.graph, edges, ids, rate, kernel)?;
+        let (layout, seconds, answer, _) = turn?;
+        Ok((layout, seconds, answer, Some(updates_per_s)))
     }
 
     /// A kernel from a source over a graph with its vertices dealt to nodes.
@@ -348,7 +403,7 @@ impl Bench<'_> {
         view: &V,
         (placement, load): (Placement, &Load),
         answers: &mut Answers,
-    ) -> Result<(Layout, f64, String)> {
+    ) -> Result<Turn> {
         let placed = self.nodes.placed(view, placement, load);
         self.kernel(kernel, layout, &placed, source, answers)
     }
@@ -360,7 +415,7 @@ impl Bench<'_> {
         view: &V,
         source: u32,
         answers: &mut Answers,
-    ) -> Result<(Layout, f64, String)> {
+    ) -> Result<Turn> {
         // Made when first asked for: no part of the kernel.
         view.blocks();
         let begun = Instant::now();
@@ -369,7 +424,7 @@ impl Bench<'_> {
         let hash = answers.check(kernel, view, source, &answer).map_err(|what| {
             wrong(format!("{} over {} with {} threads: {what}", kernel.name(), layout.name(), self.threads))
         })?;
-        Ok((layout, seconds, hash))
+        Ok((layout, seconds, hash, None))
     }
 
     /// Delete a share of the edges and insert it again in another order; seconds and updates.

@@ -59,6 +59,8 @@ pub struct Record {
     pub edges_per_s: Option<f64>,
     /// Memory of the layout by stored edges.
     pub bytes_per_edge: Option<f64>,
+    /// Updates a second that the graph took in while the kernel ran.
+    pub stream_per_s: Option<f64>,
     /// Edges that lead to the vertices of each node, under one placement.
     pub edges_per_node: Option<Vec<u64>>,
     /// Why `auto` chose this placement.

@@ -1,8 +1,8 @@
 //! Edges that come in batches, from several threads at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use biombo_base::io::{Io, RealIo};
 use biombo_base::{Error, Result};
@@ -55,6 +55,56 @@ pub(super) fn apply(
         let ended =
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         ended.collect::<Vec<_>>().into_iter().collect()
+    })
+}
+
+/// The fewest updates of a batch, and how many come a second where there are more.
+const STREAM: (u64, u64) = (64, 100);
+
+/// Do `work` while another thread deletes edges from `graph` and inserts them again, `rate` updates a second as far as it gets; what came of the
+/// work, and how many a second it got to. In the end the graph has the edges that it had.
+pub(super) fn meanwhile<L: Layout, T>(
+    graph: &Changing<L>,
+    edges: &[Edge],
+    ids: &Ids,
+    rate: u64,
+    work: impl FnOnce() -> T,
+) -> Result<(T, f64)> {
+    let is_over = AtomicBool::new(false);
+    let id = |vertex: u32| ids.id(vertex).expect("invariant: edges lead between vertices that have ids");
+    let size = (rate / STREAM.1).clamp(STREAM.0, BATCH as u64) as usize;
+    let stream = || -> Result<f64> {
+        let (begun, mut updates, mut batch) = (Instant::now(), 0u64, Vec::with_capacity(size));
+        // Whole rounds alone, one at least: what was deleted is inserted before it ends.
+        for share in edges.chunks(size).cycle() {
+            for update in [Update::DeleteEdge, Update::InsertEdge] {
+                batch.clear();
+                batch.extend(share.iter().map(|[source, target]| update(id(*source), id(*target))));
+                graph.apply(&batch)?;
+                updates += share.len() as u64;
+                let due = Duration::from_secs_f64(updates as f64 / rate as f64);
+                std::thread::sleep(due.saturating_sub(begun.elapsed()));
+            }
+            if is_over.load(Relaxed) {
+                break;
+            }
+        }
+        Ok(updates as f64 / begun.elapsed().as_secs_f64())
+    };
+    /// Also when the work panics.
+    struct Ended<'a>(&'a AtomicBool);
+    impl Drop for Ended<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    std::thread::scope(|scope| {
+        let stream = scope.spawn(stream);
+        let ended = Ended(&is_over);
+        let done = work();
+        drop(ended);
+        let per_s = stream.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok((done, per_s))
     })
 }
 

@@ -16,6 +16,7 @@ fn plan(graph: &str, dir: PathBuf) -> Plan {
         trials: 2,
         ingest: true,
         churn: 0.1,
+        stream: None,
         dir,
     }
 }
@@ -32,7 +33,9 @@ fn records(plan: &Plan) -> Result<Vec<Record>> {
 #[test]
 fn every_step_is_measured_and_all_answers_are_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    let records = records(&plan("kron:10:8", dir.path().to_owned())).unwrap();
+    let plan = plan("kron:10:8", dir.path().to_owned());
+    let records = records(&plan).unwrap();
+    assert_eq!(plan.runs(), records.iter().filter(|record| record.step == Step::Kernel).count() as u64);
     // For each number of threads: three layouts that take edges in on three media, four loads, three churns, five kernels twice over
     // four layouts. On one node no placements are shown.
     assert_eq!(records.len(), 2 * (3 * 3 + 4 + 3 + 5 * 2 * 4));
@@ -52,6 +55,30 @@ fn every_step_is_measured_and_all_answers_are_the_same() {
     assert_eq!(churned, ["pma", "adjacency", "buffered"].repeat(2));
     assert!(ingest.iter().all(|record| record.edges_per_s > Some(0.0) && record.bytes_per_edge > Some(4.0)));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "graphs on disk are removed");
+}
+
+/// Updates come in while kernels run, each trial sees the graph as it was given, and in the end it is that.
+#[test]
+fn a_stream_of_updates_changes_no_answer_and_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = Plan {
+        stream: Some(50_000),
+        ingest: false,
+        churn: 0.0,
+        trials: 4,
+        kernels: vec![Kernel::Pagerank, Kernel::Cc],
+        ..plan("livejournal-like:0.002", dir.path().to_owned())
+    };
+    let records = records(&plan).unwrap();
+    let kernels: Vec<&Record> = records.iter().filter(|record| record.step == Step::Kernel).collect();
+    let answers: BTreeSet<_> = kernels.iter().map(|record| (record.kernel, &record.answer)).collect();
+    assert_eq!((kernels.len() as u64, answers.len()), (plan.runs(), 2));
+    for record in kernels {
+        let rate = record.stream_per_s;
+        assert_eq!(rate.is_some(), record.layout != "csr", "{record:?}");
+        assert!(rate.is_none_or(|rate| rate > 0.0 && rate < 60_000.0), "{rate:?}");
+    }
+    assert!(super::run(&Plan { stream: Some(0), ..plan }, &mut |_| Ok(())).is_err());
 }
 
 /// Fails for a placement, an allocation or a binding that changes an answer, and for one that is taken for another.

@@ -7,6 +7,7 @@ mod context;
 mod curve;
 mod date;
 mod findings;
+mod graphs;
 mod methods;
 mod plots;
 mod sweep;
@@ -19,10 +20,16 @@ use biombo_base::{Error, Result};
 use minijinja::Environment;
 
 use crate::bench::Outcome;
+use crate::graph;
 use crate::record::{Record, to_lines};
 use crate::reproduce::Reproduction;
 
-const TEMPLATE: &str = include_str!("template.html");
+/// What all pages have, and what those of stores and of graphs have for themselves.
+const TEMPLATES: [(&str, &str); 3] = [
+    ("base.html", include_str!("base.html")),
+    ("stores.html", include_str!("stores.html")),
+    ("graphs.html", include_str!("graphs.html")),
+];
 
 /// The report of `outcome`. Records of several benches may be put together; what differs in workload, threads or sizes
 /// gets a section of its own.
@@ -44,12 +51,29 @@ fn page(records: &[Record], failures: &[String]) -> Result<String> {
 }
 
 fn render(records: &[Record], failures: &[String], reproduction: Option<&Reproduction>) -> Result<String> {
+    let lines = within_script(&to_lines(records));
+    filled("stores.html", context::page(records, failures, reproduction, lines))
+}
+
+/// The report of what was measured of graphs, perhaps of an experiment that was published.
+pub fn graphs(records: &[graph::Record], reproduction: Option<&Reproduction>) -> Result<String> {
+    let line =
+        |record| serde_json::to_string(record).map_err(|e| Error::invalid(format!("a record cannot be written: {e}")));
+    let lines = records.iter().map(line).collect::<Result<Vec<_>>>()?.join("\n");
+    filled("graphs.html", graphs::page(records, reproduction, within_script(&lines)))
+}
+
+/// Within a script element only its end tag has a meaning; `<\/` is the same string to JSON.
+fn within_script(lines: &str) -> String {
+    lines.replace("</", "<\\/")
+}
+
+fn filled(template: &str, values: minijinja::Value) -> Result<String> {
     let mut environment = Environment::new();
-    environment.add_template("report.html", TEMPLATE).map_err(broken)?;
-    let template = environment.get_template("report.html").map_err(broken)?;
-    // Within a script element only its end tag has a meaning; `<\/` is the same string to JSON.
-    let lines = to_lines(records).replace("</", "<\\/");
-    template.render(context::page(records, failures, reproduction, lines)).map_err(broken)
+    for (name, text) in TEMPLATES {
+        environment.add_template(name, text).map_err(broken)?;
+    }
+    environment.get_template(template).and_then(|template| template.render(values)).map_err(broken)
 }
 
 fn broken(error: minijinja::Error) -> Error {

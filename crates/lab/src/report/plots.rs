@@ -28,23 +28,32 @@ impl Series<'_> {
 
 const ROW_PX: u32 = 26;
 
-/// Bars with whiskers from the slowest to the fastest repetition.
+/// Operations per second.
 pub(crate) fn bars(rows: &[(Series<'_>, crate::statistics::Spread)]) -> String {
+    bars_of(rows, "operations per second", &count)
+}
+
+/// Bars with whiskers from the slowest to the fastest repetition; `text` says a figure of `unit`.
+pub(crate) fn bars_of(
+    rows: &[(Series<'_>, crate::statistics::Spread)],
+    unit: &str,
+    text: &dyn Fn(f64) -> String,
+) -> String {
     let axis = Linear::new(rows.iter().map(|(_, s)| s.max).fold(0.0, f64::max) * 1.12, 4);
-    let mut out = String::from("<div class=\"plot\" role=\"img\" aria-label=\"Operations per second\">");
+    let mut out = format!("<div class=\"plot\" role=\"img\" aria-label=\"{unit}\">");
     for (series, spread) in rows {
         let (at, min, max) = (axis.at(spread.median), axis.at(spread.min), axis.at(spread.max));
         let _ = write!(
             out,
             "<div class=\"label\">{}</div><svg class=\"row\" height=\"{ROW_PX}\">{}<rect class=\"bar {}\" x=\"0\" y=\"5\" \
-             width=\"{at:.2}%\" height=\"16\" rx=\"2\"><title>{}: {} operations per second, {} to {}</title></rect>",
+             width=\"{at:.2}%\" height=\"16\" rx=\"2\"><title>{}: {} {unit}, {} to {}</title></rect>",
             escape(series.label),
             grid(axis.ticks.iter().map(|t| axis.at(*t))),
             series.class(),
             escape(series.label),
-            count(spread.median),
-            count(spread.min),
-            count(spread.max),
+            text(spread.median),
+            text(spread.min),
+            text(spread.max),
         );
         if spread.max > spread.min {
             let _ = write!(
@@ -58,17 +67,17 @@ pub(crate) fn bars(rows: &[(Series<'_>, crate::statistics::Spread)]) -> String {
             let _ = write!(
                 out,
                 "<text class=\"figure\" x=\"{max:.2}%\" dx=\"6\" y=\"17\">{}</text></svg>",
-                count(spread.median)
+                text(spread.median)
             );
         } else {
             let _ = write!(
                 out,
                 "<text class=\"figure inside\" x=\"{min:.2}%\" dx=\"-6\" y=\"17\" text-anchor=\"end\">{}</text></svg>",
-                count(spread.median)
+                text(spread.median)
             );
         }
     }
-    ticks(&mut out, axis.ticks.iter().map(|t| (axis.at(*t), count(*t))), "operations per second");
+    ticks(&mut out, axis.ticks.iter().map(|t| (axis.at(*t), text(*t))), unit);
     out.push_str("</div>");
     out
 }

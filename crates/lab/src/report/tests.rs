@@ -325,3 +325,49 @@ fn compaction_and_write_amplification_stand_in_a_table_of_their_own() {
         assert!(html.contains(&format!("<td>{cell}</td>")), "no cell `{cell}`");
     }
 }
+
+/// Graphs: what was measured of kernels, ingest and memory stands there, with plots, and a published experiment above it.
+#[test]
+fn a_page_of_graphs_has_its_plots_its_figures_and_its_records() {
+    use crate::graph::{Kernel, Layout, Media, NodesPlan, Plan};
+    let dir = tempfile::tempdir().unwrap();
+    let plan = Plan {
+        graph: "kron:7:6".to_owned(),
+        layouts: vec![Layout::Csr, Layout::Pma],
+        media: vec![Media::Dram],
+        kernels: vec![Kernel::Bfs, Kernel::Pagerank],
+        threads: vec![1, 2],
+        nodes: NodesPlan { nodes: Some(2), ..NodesPlan::default() },
+        trials: 3,
+        ingest: true,
+        churn: 0.0,
+        stream: None,
+        dir: dir.path().to_owned(),
+    };
+    let mut records = Vec::new();
+    crate::graph::run(&plan, &mut |record| {
+        records.push(record.clone());
+        Ok(())
+    })
+    .unwrap();
+    let html = super::graphs(&records, None).unwrap();
+    for expected in [
+        "Graphs: kron:7:6",
+        "times csr with 1 thread",
+        "pma, block-cyclic on 2 nodes, 2 threads",
+        "Ingest",
+        "bytes per stored edge",
+        "Edges of each node",
+        "round-robin",
+        "prefers-color-scheme: dark",
+    ] {
+        assert!(html.contains(expected), "`{expected}` is missing");
+    }
+    // Two kernels with two layouts and two numbers of threads; ingest by both; memory of both layouts.
+    assert_eq!(html.matches("class=\"bar ").count(), 2 * 4 + 2 + 2);
+    let lines = html.split("id=\"records\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
+    assert_eq!(lines.lines().count(), records.len());
+    let found = crate::reproduce::dgap_numa::findings(&[]).unwrap();
+    let html = super::graphs(&records, Some(&found)).unwrap();
+    assert!(html.contains("Published and measured") && html.contains("Optimising graph structures"));
+}

@@ -5,6 +5,7 @@
 //! extremes of the repetitions: [`Verdict`] says how.
 
 pub mod btree_vs_lsm;
+pub mod dgap_numa;
 mod figures;
 mod judge;
 pub mod leveldb_sizes;
@@ -13,6 +14,7 @@ mod print;
 pub mod repart_kv;
 
 use std::fmt;
+use std::path::Path;
 
 use biombo_base::Result;
 use biombo_engine::Registry;
@@ -39,7 +41,25 @@ pub struct Experiment {
 
 /// How an experiment is done again.
 #[derive(Debug, Clone, Copy)]
-pub struct Work {
+pub enum Work {
+    /// Over stores.
+    Stores(StoreWork),
+    /// Over graphs.
+    Graphs(GraphWork),
+}
+
+/// Runs over graphs, and what came of them.
+#[derive(Debug, Clone, Copy)]
+pub struct GraphWork {
+    /// The runs, at a scale of the experiment's usual size; a directory may have the published graphs.
+    pub plans: fn(f64, Option<&Path>) -> Result<Vec<crate::graph::Plan>>,
+    /// What came out, beside what was published.
+    pub findings: fn(&[crate::graph::Record]) -> Result<Reproduction>,
+}
+
+/// Runs over stores, and what came of them.
+#[derive(Debug, Clone, Copy)]
+pub struct StoreWork {
     /// The runs, with the engines that a registry has and at a scale of the experiment's usual size.
     pub plans: fn(&Registry, f64) -> Result<Vec<Plan>>,
     /// What came out, beside what was published.
@@ -80,32 +100,41 @@ pub const EXPERIMENTS: [Experiment; 5] = [
         name: "repart-kv",
         title: repart_kv::TITLE,
         needs: "the engine lmdb, tkrzw-tree for most conclusions, and 1 GB on a disk for each unit of --scale",
-        work: Some(Work { plans: repart_kv::plans, findings: repart_kv::findings, lacks: nothing }),
+        work: Some(Work::Stores(StoreWork { plans: repart_kv::plans, findings: repart_kv::findings, lacks: nothing })),
     },
     Experiment {
         name: "btree-vs-lsm",
         title: btree_vs_lsm::TITLE,
         needs: "the engines rocksdb and postgres, PostgreSQL's programs, the engines of the feature micro, and 2 GB on a disk for each unit of \
                 --scale; without some of it, the rest is done",
-        work: Some(Work { plans: btree_vs_lsm::plans, findings: btree_vs_lsm::findings, lacks: btree_vs_lsm::lacks }),
+        work: Some(Work::Stores(StoreWork {
+            plans: btree_vs_lsm::plans,
+            findings: btree_vs_lsm::findings,
+            lacks: btree_vs_lsm::lacks,
+        })),
     },
     Experiment {
         name: "dgap-numa",
-        title: "Optimising graph structures in persistent memory for NUMA architectures (2025)",
-        needs: "the graph layouts, and the graphs orkut and livejournal or others like them",
-        work: None,
+        title: dgap_numa::TITLE,
+        needs: "8 GB of memory for each unit of --scale, which is 1 at most; SNAP's com-orkut.ungraph.txt and soc-LiveJournal1.txt in --dir, where \
+                they are, else graphs like them are drawn",
+        work: Some(Work::Graphs(GraphWork { plans: dgap_numa::plans, findings: dgap_numa::findings })),
     },
     Experiment {
         name: "leveldb-sizes",
         title: leveldb_sizes::TITLE,
         needs: "the engine leveldb, and 3 GB on a disk for each unit of --scale",
-        work: Some(Work { plans: leveldb_sizes::plans, findings: leveldb_sizes::findings, lacks: nothing }),
+        work: Some(Work::Stores(StoreWork {
+            plans: leveldb_sizes::plans,
+            findings: leveldb_sizes::findings,
+            lacks: nothing,
+        })),
     },
     Experiment {
         name: "logstore",
         title: logstore::TITLE,
         needs: "every engine of this build that keeps data, and 1 GB on a disk for each unit of --scale",
-        work: Some(Work { plans: logstore::plans, findings: logstore::findings, lacks: nothing }),
+        work: Some(Work::Stores(StoreWork { plans: logstore::plans, findings: logstore::findings, lacks: nothing })),
     },
 ];
 

@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use biombo::graph::numa::{Allocation, Placement};
+use biombo::graph::numa::Allocation;
 use biombo::graph::team::Bind;
 use biombo_base::topology::Spread;
 use biombo_lab::graph::{Kernel, Layout, Media, NodesPlan, Placing, Plan, Record, Step, run as measure};
 use clap::{Args, ValueEnum};
 
+use super::super::graph::nodes::PlacementArg;
 use super::watch::Output;
 use crate::failure::{Done, Failure};
 use crate::out::Out;
+use crate::progress::Progress;
 use crate::size::show_count;
 
 /// Measure graphs: kernels over layouts in turns, ingest, bytes per edge
@@ -24,6 +26,8 @@ are buffers of vertices, which grow with the degree, over such blocks.
 --ingest: each layout but csr is made of a tenth of the edges, the others come in batches of 65,536 from all threads; on disk and on
 persistent memory each batch is durable when it is acknowledged. Edges a second are those of the file: an undirected one counts once and
 is stored twice. Bytes an edge are all memory of a layout, logs and buffers included, by stored edges.
+--stream RATE: while a kernel runs over a snapshot of a dynamic layout, another thread deletes edges from the graph and inserts them again,
+at most so many updates a second. orkut-like and livejournal-like have the published graphs' size and density, or a share :F of them.
 
 Placements of vertices on NUMA nodes are run in turns too: block (the first share, the second one, ..), round-robin (vertex v on node v
 modulo N), block-cyclic (units of at least 1,024 vertices in turn), degree (shares with as many edges), auto (what suits kernel and
@@ -37,9 +41,10 @@ Examples:
   biombo bench graph --graph kron:20:16 --layout csr,pma,adjacency,buffered --ingest --threads 2
   biombo bench graph --graph kron:20:16 --layout pma --kernel bfs --ingest --media dram,disk,pmem --threads 2 --json graph.jsonl
   biombo bench graph --graph kron:20:16 --layout csr --nodes 2 --threads 2 --placement block,round-robin,block-cyclic,degree,auto
+  biombo bench graph --graph livejournal-like:0.1 --threads 2 --stream 1000000
   biombo bench graph --graph wiki-Vote.txt.gz --kernel pagerank")]
 pub(crate) struct GraphArgs {
-    /// kron:SCALE:DEGREE, uniform:SCALE:DEGREE (the GAP benchmark's), or a file of edges
+    /// kron:SCALE:DEGREE, uniform:SCALE:DEGREE (the GAP benchmark's), orkut-like[:F], livejournal-like[:F], or a file of edges
     #[arg(long, value_name = "GRAPH")]
     graph: String,
     /// Layouts: csr, pma, adjacency, buffered
@@ -87,12 +92,18 @@ pub(crate) struct GraphArgs {
     /// Delete this share of the edges from each dynamic layout and insert it again, before its kernels
     #[arg(long, value_name = "F", default_value_t = 0.0)]
     churn: f64,
+    /// Updates a second that dynamic layouts take in while kernels run over them: edges deleted and inserted again
+    #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    stream: Option<u64>,
     /// Where graphs on disk are made [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Write a JSON line for each step to this file (`-`: standard output, and no table)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a report with plots, one self-contained HTML page, to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -139,27 +150,6 @@ impl From<KernelArg> for Kernel {
             KernelArg::CcSv => Self::CcSv,
             KernelArg::Bc => Self::Bc,
         }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum PlacementArg {
-    Block,
-    RoundRobin,
-    BlockCyclic,
-    Degree,
-    Auto,
-}
-
-impl From<PlacementArg> for Placing {
-    fn from(placement: PlacementArg) -> Self {
-        Self::Fixed(match placement {
-            PlacementArg::Block => Placement::Block,
-            PlacementArg::RoundRobin => Placement::RoundRobin,
-            PlacementArg::BlockCyclic => Placement::BlockCyclic,
-            PlacementArg::Degree => Placement::Degree,
-            PlacementArg::Auto => return Self::Auto,
-        })
     }
 }
 
@@ -212,7 +202,11 @@ fn nodes(args: &GraphArgs) -> Done<NodesPlan> {
         return Err(Failure::usage(format!("--bind {bind} has all memory on one node: it needs --allocation bind")));
     }
     Ok(NodesPlan {
-        placings: args.placements.iter().map(|placement| (*placement).into()).collect(),
+        placings: args
+            .placements
+            .iter()
+            .map(|placement| placement.fixed().map_or(Placing::Auto, Placing::Fixed))
+            .collect(),
         nodes: args.nodes,
         allocation: args.allocation.into(),
         bind,
@@ -235,6 +229,9 @@ pub(super) fn run(args: &GraphArgs) -> Done {
             "--ingest is of graphs that change: it needs --layout pma, adjacency or buffered, or several of them",
         ));
     }
+    if args.stream.is_some() && !layouts.iter().any(|layout| layout.is_dynamic()) {
+        return Err(Failure::usage("--stream is of graphs that change: it needs --layout pma, adjacency or buffered"));
+    }
     let media = |media: &MediaArg| match media {
         MediaArg::Dram => Media::Dram,
         MediaArg::Disk => Media::Disk,
@@ -251,12 +248,15 @@ pub(super) fn run(args: &GraphArgs) -> Done {
         trials: args.trials,
         ingest: args.ingest,
         churn: args.churn,
+        stream: args.stream,
         dir: args.dir.clone().unwrap_or_else(std::env::temp_dir),
     };
     let to_stdout = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
     let mut json = args.json.as_deref().filter(|_| !to_stdout).map(Output::create).transpose()?;
+    let mut html = args.html.as_deref().map(Output::create).transpose()?;
     let mut out = Out::new();
-    let (mut records, mut refused) = (Vec::new(), None);
+    let (mut records, mut refused): (Vec<Record>, _) = (Vec::new(), None);
+    let (mut progress, mut done) = (Progress::of_runs(plan.graph.clone(), plan.runs()), 0);
     let measured = measure(&plan, &mut |record| {
         let mut told = || -> Done {
             if to_stdout {
@@ -273,14 +273,23 @@ pub(super) fn run(args: &GraphArgs) -> Done {
             return Err(biombo_base::Error::invalid("what was measured cannot be written"));
         }
         records.push(record.clone());
+        done += u64::from(record.step == Step::Kernel);
+        progress.at(done);
         Ok(())
     });
+    drop(progress);
     if let Some(failure) = refused {
         return Err(failure);
     }
     measured?;
     if !to_stdout {
         table(&mut out, &plan, &records)?;
+    }
+    if let Some(html) = &mut html {
+        html.write(&biombo_lab::report::graphs(&records, None)?)?;
+        if !to_stdout {
+            out.line(format_args!("report: {}", html.path().display()))?;
+        }
     }
     out.finish()
 }
@@ -333,6 +342,15 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
                     ))?;
                 }
             }
+        }
+    }
+    for layout in &plan.layouts {
+        let its = records.iter().filter(|record| record.layout == layout.name());
+        let rates: Vec<f64> = its.filter_map(|record| record.stream_per_s).collect();
+        if let Some(least) = rates.iter().copied().reduce(f64::min) {
+            let most = rates.iter().copied().fold(least, f64::max);
+            let (least, most) = (show_count(least as u64), show_count(most as u64));
+            out.line(format_args!("{} took {least} to {most} updates a second in while kernels ran", layout.name()))?;
         }
     }
     placements(out, records)

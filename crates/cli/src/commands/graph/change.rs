@@ -49,7 +49,7 @@ struct ChangeArgs {
     dir: DirArg,
     /// A file of edges, `-` for standard input
     file: PathBuf,
-    /// Print how many edges are durable, a line after each group
+    /// Print `acked N` after each group: the first N edges are durable
     #[arg(long)]
     acks: bool,
     #[command(flatten)]
@@ -96,7 +96,7 @@ fn change(args: &ChangeArgs, adds: bool) -> Done {
         groups += 1;
         group.clear();
         if args.acks {
-            out.line(edges)?;
+            out.line(format_args!("acked {edges}"))?;
             out.flush().map_err(|e| Failure::output(&e))?;
         }
     }

@@ -13,6 +13,7 @@ use biombo_base::io::{Io, RealIo};
 use clap::Args;
 use serde::Serialize;
 
+use super::nodes::NodesArgs;
 use super::opened::{Kept, Layout, MediaArg};
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
@@ -24,7 +25,8 @@ use crate::size::show_count;
 #[command(after_help = "\
 Files: one edge a line, `source destination`, lines with # are comments (SNAP, .el; weights of .wel and times of .tel are left out), or
 Matrix Market; plain or compressed with gzip or Zstandard. Repeated edges are stored once, loops are kept.
-The graph is durable when the command returns; before, nothing of it is there.
+The graph is durable when the command returns; before, nothing of it is there. --placement and --nodes are kept with it: kernels run so
+unless they are told otherwise.
 
 Examples:
   biombo graph load votes wiki-Vote.txt.gz
@@ -52,6 +54,11 @@ pub(crate) struct LoadArgs {
     /// Threads that build it
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
+    #[command(flatten)]
+    nodes: NodesArgs,
+    /// Print `acked N` when the graph is durable, N being all edges: it is there as a whole or not at all
+    #[arg(long)]
+    acks: bool,
     #[command(flatten)]
     json: JsonArg,
 }
@@ -91,6 +98,7 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
         }
         (MediaArg::Disk, _) | (MediaArg::Pmem, Layout::Pma) => {}
     }
+    let said = args.nodes.said()?;
     refuse_another(&*io, &args.dir)?;
     let mut team = Team::new(args.threads).map_err(|e| Failure::usage(e.to_string()))?;
     let list = EdgeList::read(&args.files)?;
@@ -116,6 +124,7 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
             }
         }
     }
+    said.keep(&*io, &args.dir)?;
     let loaded = Loaded {
         vertices: graph.vertices() as u64,
         edges: graph.edges(),
@@ -126,6 +135,9 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
         seconds: begun.elapsed().as_secs_f64(),
     };
     let mut out = Out::new();
+    if args.acks {
+        out.line(format_args!("acked {}", loaded.lines))?;
+    }
     if args.json.json {
         out.json(&loaded)?;
     } else {

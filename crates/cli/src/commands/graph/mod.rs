@@ -2,6 +2,7 @@
 
 mod change;
 mod load;
+pub(super) mod nodes;
 mod opened;
 mod run;
 mod show;

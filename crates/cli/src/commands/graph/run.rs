@@ -8,11 +8,13 @@ use std::time::Instant;
 
 use biombo::graph::kernels::pagerank::Stop;
 use biombo::graph::kernels::{afforest, bfs, brandes, pagerank, shiloach_vishkin};
+use biombo::graph::numa::Work;
 use biombo::graph::team::Team;
 use biombo::graph::view::View;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::nodes::{NodesArgs, Said};
 use super::opened::{Graph, Layout, Lists, over};
 use crate::args::{DirArg, JsonArg};
 use crate::failure::{Done, Failure};
@@ -54,6 +56,8 @@ pub(crate) struct RunArgs {
     /// Run it over this layout, in memory (default: the one that the graph has)
     #[arg(long, value_enum)]
     layout: Option<Layout>,
+    #[command(flatten)]
+    nodes: NodesArgs,
     /// Write the value of every vertex to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -84,6 +88,11 @@ struct Summary {
     edges: u64,
     layout: &'static str,
     threads: usize,
+    /// Of the vertices on several NUMA nodes, and how many those are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    placement: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<usize>,
     /// Of the kernel alone, without reading the graph.
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,21 +124,33 @@ pub(crate) fn run(args: &RunArgs) -> Done {
     if args.tolerance.is_nan() || args.tolerance < 0.0 {
         return Err(Failure::usage(format!("--tolerance is a number from 0, not {}", args.tolerance)));
     }
-    let mut team = Team::new(args.threads).map_err(|e| Failure::usage(e.to_string()))?;
+    let said = args.nodes.said()?.or_kept(&args.dir.dir)?;
+    let spread = said.spread()?;
+    let mut team = Said::team(spread.as_ref(), args.threads)?;
     let mut graph = Graph::open(&args.dir.dir, &mut team)?;
     if let Some(layout) = args.layout {
         graph = graph.into_layout(layout, &mut team)?;
     }
     let sources = args.source.iter().map(|source| graph.vertex(*source)).collect::<Done<Vec<u32>>>()?;
-    let begun = Instant::now();
-    let answer = over!(graph, view => solve(args, view, &sources, &mut team)?);
-    let seconds = begun.elapsed().as_secs_f64();
+    let work = if args.kernel == Kernel::Bfs { Work::Search } else { Work::Sweep };
+    let (answer, seconds, placement) = over!(graph, view => match &spread {
+        None => timed(args, view, &sources, &mut team).map(|(answer, seconds)| (answer, seconds, None))?,
+        Some(spread) => {
+            let (placed, placement) = said.placed(view, spread, work, &mut team)?;
+            let (answer, seconds) = timed(args, &placed, &sources, &mut team)?;
+            (answer, seconds, Some((placement, spread.nodes.len())))
+        }
+    });
     if let Some(path) = &args.out {
         let refused = |e: std::io::Error| Failure::failed(format!("cannot write {}: {e}", path.display()));
         let mut file = BufWriter::with_capacity(256 << 10, File::create(path).map_err(refused)?);
         write(&mut file, &answer, &graph).and_then(|()| file.flush()).map_err(refused)?;
     }
-    let summary = summary(args, &graph, &answer, seconds);
+    let summary = Summary {
+        placement: placement.map(|(placement, _)| placement.name()),
+        nodes: placement.map(|(_, nodes)| nodes),
+        ..summary(args, &graph, &answer, seconds)
+    };
     let mut out = Out::new();
     if args.json.json {
         out.json(&summary)?;
@@ -137,6 +158,15 @@ pub(crate) fn run(args: &RunArgs) -> Done {
         tell(&mut out, &summary)?;
     }
     out.finish()
+}
+
+/// What a kernel found, and how long it alone took.
+fn timed<V: View>(args: &RunArgs, view: &V, sources: &[u32], team: &mut Team) -> Done<(Answer, f64)> {
+    // Made when first asked for: no part of the kernel.
+    view.blocks();
+    let begun = Instant::now();
+    let answer = solve(args, view, sources, team)?;
+    Ok((answer, begun.elapsed().as_secs_f64()))
 }
 
 fn solve<V: View>(args: &RunArgs, graph: &V, sources: &[u32], team: &mut Team) -> Done<Answer> {
@@ -185,6 +215,8 @@ fn summary(args: &RunArgs, graph: &Graph, answer: &Answer, seconds: f64) -> Summ
         edges: graph.edges(),
         layout: graph.layout().name(),
         threads: args.threads,
+        placement: None,
+        nodes: None,
         seconds,
         iterations: None,
         reached: None,
@@ -223,7 +255,13 @@ fn tell(out: &mut Out, summary: &Summary) -> Done {
     let (kernel, seconds) = (&summary.kernel, summary.seconds);
     let iterations = summary.iterations.map_or_else(String::new, |n| format!(", {n} iterations"));
     let (vertices, edges) = (show_count(summary.vertices), show_count(summary.edges));
-    out.line(format_args!("{kernel} over {vertices} vertices and {edges} stored edges in {seconds:.4} s{iterations}"))?;
+    let placed = match (summary.placement, summary.nodes) {
+        (Some(placement), Some(nodes)) => format!(", {placement} on {nodes} nodes"),
+        _ => String::new(),
+    };
+    out.line(format_args!(
+        "{kernel} over {vertices} vertices and {edges} stored edges in {seconds:.4} s{iterations}{placed}"
+    ))?;
     if let (Some(reached), Some(depth)) = (summary.reached, summary.depth_max) {
         out.line(format_args!("{} vertices reached, the farthest at depth {depth}", show_count(reached)))?;
     }

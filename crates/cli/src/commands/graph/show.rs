@@ -74,7 +74,8 @@ pub(crate) struct VerifyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 edge-list: `source<TAB>destination` a line, an undirected edge once. adjacency-list: `vertex`, then its neighbours, a line; isolated
-vertices have a line too.")]
+vertices have a line too. adjacency-matrix, for graphs of at most 4,096 vertices: a line of the ids, then for each of them a line of 0 and 1.
+csr: a line of the ids, one of offsets (one more than ids), one of places among the ids, to which the edges lead.")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     dir: DirArg,
@@ -89,7 +90,12 @@ pub(crate) struct ExportArgs {
 enum Format {
     EdgeList,
     AdjacencyList,
+    AdjacencyMatrix,
+    Csr,
 }
+
+/// A matrix of more vertices is of no use to anybody.
+const MATRIX_MAX: usize = 4096;
 
 #[derive(Serialize)]
 struct Neighbors {
@@ -250,11 +256,23 @@ pub(crate) fn verify(args: &VerifyArgs) -> Done {
 /// Run it.
 pub(crate) fn export(args: &ExportArgs) -> Done {
     let graph = open(&args.dir)?;
+    if args.format == Format::AdjacencyMatrix && graph.vertices() > MATRIX_MAX {
+        let vertices = graph.vertices();
+        return Err(Failure::failed(format!(
+            "a matrix of {vertices} vertices is too large, {MATRIX_MAX} is the most: export an adjacency-list or csr"
+        )));
+    }
     let write = |out: &mut dyn Write| -> std::io::Result<()> {
+        match args.format {
+            Format::AdjacencyMatrix => return matrix(&graph, out).and_then(|()| out.flush()),
+            Format::Csr => return rows(&graph, out).and_then(|()| out.flush()),
+            Format::EdgeList | Format::AdjacencyList => {}
+        }
         for vertex in graph.by_id() {
             let name = graph.id(vertex);
             let neighbors = graph.ids(graph.out_neighbors(vertex));
             match args.format {
+                Format::AdjacencyMatrix | Format::Csr => {}
                 Format::AdjacencyList => {
                     write!(out, "{name}")?;
                     neighbors.iter().try_for_each(|neighbor| write!(out, "\t{neighbor}"))?;
@@ -276,4 +294,52 @@ pub(crate) fn export(args: &ExportArgs) -> Done {
     let refused = |e: std::io::Error| Failure::failed(format!("cannot write {}: {e}", args.file.display()));
     let file = File::create(&args.file).map_err(refused)?;
     write(&mut BufWriter::with_capacity(256 << 10, file)).map_err(refused)
+}
+
+/// Items of one line, with blanks between them.
+fn line<T: std::fmt::Display>(out: &mut dyn Write, items: impl IntoIterator<Item = T>) -> std::io::Result<()> {
+    let mut blank = "";
+    for item in items {
+        write!(out, "{blank}{item}")?;
+        blank = " ";
+    }
+    writeln!(out)
+}
+
+/// The vertices by the order of their ids, and the place of each in it.
+fn places(graph: &Graph) -> (Vec<u32>, Vec<u32>) {
+    let order = graph.by_id();
+    let mut places = vec![0; order.len()];
+    order.iter().zip(0..).for_each(|(vertex, place)| places[*vertex as usize] = place);
+    (order, places)
+}
+
+fn matrix(graph: &Graph, out: &mut dyn Write) -> std::io::Result<()> {
+    let (order, places) = places(graph);
+    line(out, order.iter().map(|vertex| graph.id(*vertex)))?;
+    let mut row = vec![0u8; order.len()];
+    for vertex in &order {
+        row.fill(0);
+        graph.out_neighbors(*vertex).iter().for_each(|to| row[places[*to as usize] as usize] = 1);
+        line(out, &row)?;
+    }
+    Ok(())
+}
+
+/// Ids, offsets, places of neighbours: compressed sparse rows.
+fn rows(graph: &Graph, out: &mut dyn Write) -> std::io::Result<()> {
+    let (order, places) = places(graph);
+    line(out, order.iter().map(|vertex| graph.id(*vertex)))?;
+    let mut end = 0;
+    let ends = order.iter().map(|vertex| {
+        end += graph.out_neighbors(*vertex).len();
+        end
+    });
+    line(out, std::iter::once(0).chain(ends))?;
+    let row = |vertex: &u32| {
+        let mut row: Vec<u32> = graph.out_neighbors(*vertex).iter().map(|to| places[*to as usize]).collect();
+        row.sort_unstable();
+        row
+    };
+    line(out, order.iter().flat_map(row))
 }
