@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The graph in a virtual machine that has what this one has not: two NUMA nodes, and persistent memory (an nvdimm with an fsdax namespace,
-# ext4 with DAX). Under qemu's software emulation, with Debian's cloud kernel; nothing is installed but packages, and only their tools are.
+# ext4 with DAX). Under qemu's software emulation, with Debian's cloud kernel, which is unpacked and not installed; missing tools are
+# installed as packages. A reset loses what was in the machine and nothing of what a store reached: emulation has no cache in front of its
+# persistent memory. What a cache may lose is tested by simulated crashes (make test, make crash).
 #
 #   scripts/vm.sh            numa, then ROUNDS resets in the middle of updates, each checked after the next boot
 #   scripts/vm.sh --keep     and keep the directory with the logs of the console
@@ -85,7 +87,9 @@ if [ "$phase" = first ]; then
   ndctl create-namespace -f -e namespace0.0 -m fsdax -M mem >/tmp/ndctl 2>&1 || { cat /tmp/ndctl; echo "FAILED: no fsdax namespace"; }
   mkfs.ext4 -q -b 4096 /dev/pmem0 || echo "FAILED: mkfs"
 fi
-mount -t ext4 -o dax /dev/pmem0 /mnt || echo "FAILED: mount with DAX"
+# Devices are found in their own time.
+for wait in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do [ -b /dev/pmem0 ] && break; sleep 1; done
+mount -t ext4 -o dax /dev/pmem0 /mnt || { ls /dev/pmem* /sys/bus/nd/devices; ndctl list -NRDi; dmesg | tail -n 20; echo "FAILED: mount with DAX"; }
 run() { echo "# $*"; "$@" || echo "FAILED: $*"; }
 [ "$phase" = first ] && run /guest numa
 [ "$phase" = first ] || run /guest check /mnt/graph "$acked"

@@ -8,10 +8,12 @@
 //! Batch b inserts edges from vertex b, deletes those of batch b - [`KEPT`], and moves the one edge of [`MARK`] to vertex b: so what a number of
 //! batches leaves is known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use biombo_base::io::RealIo;
 use biombo_base::numa::node_of;
@@ -65,14 +67,22 @@ fn numa() -> Result<()> {
     holds(spread.has_distance() && topology.nodes.len() == 2, format!("not two nodes: {topology:?}"))?;
     let mut team = Team::on(&spread, Bind::RoundRobin, 2)?;
     holds(team.unbound() == 0, "a thread is not bound")?;
+    // Nobody takes the other's work before both are there.
+    let (there, begun) = (Mutex::new(HashSet::new()), Instant::now());
     let ran = team.gather(&[0..64, 64..128], 1, |_, found: &mut BTreeSet<Vec<u32>>| {
         found.insert(current_cpus());
+        let arrived = || {
+            let mut there = there.lock().expect("nobody panics with it");
+            there.insert(thread::current().id());
+            there.len()
+        };
+        while arrived() < 2 && begun.elapsed() < Duration::from_secs(60) {
+            thread::yield_now();
+        }
     });
     let ran: BTreeSet<Vec<u32>> = ran.into_iter().flatten().collect();
-    holds(
-        ran.iter().all(|cpus| spread.nodes.iter().any(|node| node.cpus == *cpus)),
-        format!("threads ran on {ran:?}"),
-    )?;
+    let nodes: BTreeSet<Vec<u32>> = spread.nodes.iter().map(|node| node.cpus.clone()).collect();
+    holds(ran == nodes, format!("threads ran on {ran:?}"))?;
     println!("threads: each on its own node, {ran:?}");
 
     let synthetic: Synthetic = "kron:14:16".parse()?;
