@@ -1,7 +1,7 @@
 //! Opening after SIGKILL: a child loads records and is killed; another one opens the store, reads a first record, and then
 //! enough of them to have touched all of the index.
 //!
-//! Small by default, so that it also runs in tests. To measure:
+//! Small by default, to see that it works. To measure:
 //!
 //! ```text
 //! BIOMBO_REOPEN_RECORDS=10000000 BIOMBO_REOPEN_ENGINES=log,rocksdb,lmdb BIOMBO_REOPEN_DIR=/somewhere cargo bench --bench reopen

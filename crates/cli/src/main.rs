@@ -10,6 +10,7 @@
 mod args;
 mod commands;
 mod failure;
+mod help;
 mod load;
 mod out;
 mod progress;
@@ -21,13 +22,13 @@ use std::process::ExitCode;
 
 pub(crate) use biombo_cli::format;
 use clap::error::{ContextKind, ErrorKind};
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::Cli;
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::try_parse() {
+    let outcome = match parse() {
         Ok(cli) => cli.command.run(),
         Err(error) => return refuse(&error),
     };
@@ -42,6 +43,12 @@ fn main() -> ExitCode {
             ExitCode::from(failure.status())
         }
     }
+}
+
+fn parse() -> Result<Cli, clap::Error> {
+    let mut command = help::flowing(Cli::command());
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// Say something to the person at the terminal: one line on standard error.

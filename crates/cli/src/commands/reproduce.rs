@@ -20,20 +20,25 @@ use crate::progress::Progress;
 #[command(after_help = "\
 A conclusion `holds` where in every series the figures go the published way and the repetitions at its two ends do not overlap.
 
-  leveldb-sizes  fillrandom and readrandom over LevelDB, keys of 16 to 128 bytes and values of 256 B to 16 KiB in fine steps, three
-                 repetitions, 50,000 operations a run: 132 runs
-  btree-vs-lsm   YCSB over PostgreSQL, RocksDB and Biombo's own engines, each at os and at sync, three repetitions, 100,000 records,
-                 40,000 operations a run: 42 runs an engine; then a micro-benchmark of write amplification: a B-tree that writes a page at
-                 each put against an LSM-tree with 1,000 records in memory, and both with a journal, 5,000 operations a run and
-                 100,000: 6 runs an engine. What is not there, such as PostgreSQL, is left out and named
-  repart-kv      YCSB over engines used directly, in one and in eight partitions, and in eight that repartition themselves every
-                 second, by one and two clients, 50,000 records, 2 seconds a run: what was published (A and D over LMDB and Tkrzw) five
-                 times, B, C, E and F and other engines once: 437 runs with every engine
-  dgap-numa      PageRank, betweenness, breadth-first search and connected components over graphs that change beside a static one, with
-                 vertices dealt to two NUMA nodes by halves and in turn, six repetitions, on graphs of Orkut's and LiveJournal's size:
-                 about an hour at scale 1, some minutes at 0.1. --dir is where SNAP's files lie
-  logstore       inserts of 1 KB by 1 to 128 threads, throughput and latency of every engine of this build that keeps data, three
-                 repetitions, 100,000 operations a run: 24 runs an engine
+  leveldb-sizes
+      fillrandom and readrandom over LevelDB, keys of 16 to 128 bytes and values of 256 B to 16 KiB in fine steps, three repetitions,
+      50,000 operations a run: 132 runs
+  btree-vs-lsm
+      YCSB over PostgreSQL, RocksDB and Biombo's own engines, each at os and at sync, three repetitions, 100,000 records, 40,000
+      operations a run: 42 runs an engine; then a micro-benchmark of write amplification: a B-tree that writes a page at each put
+      against an LSM-tree with 1,000 records in memory, and both with a journal, 5,000 operations a run and 100,000: 6 runs an engine.
+      What is not there, such as PostgreSQL, is left out and named
+  repart-kv
+      YCSB over engines used directly, in one and in eight partitions, and in eight that repartition themselves every second, by one
+      and two clients, 50,000 records, 2 seconds a run: what was published (A and D over LMDB and Tkrzw) five times, B, C, E and F and
+      other engines once: 437 runs with every engine
+  dgap-numa
+      PageRank, betweenness, breadth-first search and connected components over graphs that change beside a static one, with vertices
+      dealt to two NUMA nodes by halves and in turn, six repetitions, on graphs of Orkut's and LiveJournal's size: about an hour at
+      scale 1, some minutes at 0.1. --dir is where SNAP's files lie
+  logstore
+      inserts of 1 KB by 1 to 128 threads, throughput and latency of every engine of this build that keeps data, three repetitions,
+      100,000 operations a run: 24 runs an engine
 
 Examples:
   biombo reproduce --list

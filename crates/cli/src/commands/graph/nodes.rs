@@ -138,7 +138,7 @@ impl Said {
         // Memory that cannot be placed is as usable where it lies.
         let owners = Owners::new(placement, nodes, &load);
         if let Some(why) = home.place_lists(view, view.vertices(), &owners).err() {
-            crate::note(&format!("memory lies where the system puts it: {why}"));
+            crate::note(format!("memory lies where the system puts it: {why}"));
         }
         Ok((placed, placement))
     }
