@@ -2,7 +2,8 @@
 //! will read it.
 //!
 //! 1. No unverified key decides where it goes on, so that damage neither hides what lies behind it nor leads back.
-//! 2. What would refuse the next opening is found too: superseded records and deletions are dead to readers, not to recovery.
+//! 2. A key list is compared with the records of its segment, byte for byte, as repair does it: opening believes it.
+//! 3. What would refuse the next opening is found too: superseded records and deletions are dead to readers, not to recovery.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,11 @@ use std::sync::PoisonError;
 
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::Damage;
-use biombo_journal::{Log, Lsn, Position};
+use biombo_journal::{Log, Lsn, Position, SegmentNumber};
 
 use crate::checkpoint;
 use crate::engine::{LogEngine, foreign, position};
+use crate::keys::KeyList;
 use crate::record::Record;
 use crate::recover::check_footer;
 
@@ -65,12 +67,31 @@ impl LogEngine {
                 Err(error) => damaged(error, false)?,
             }
         }
-        let mut last = None;
-        let mut records = |at: Position, _: Lsn, bytes: &[u8]| {
-            last = Some(at);
-            Record::parse_sound(bytes).map(|_| ()).ok_or_else(|| foreign(at))
+        let mut last: Option<Position> = None;
+        let mut list = KeyList::unbounded();
+        let mut liars = Vec::new();
+        let mut is_over = |segment: SegmentNumber, list: &KeyList| {
+            // One that is no list at all was told above.
+            let footer = self.reader.footer(segment).ok().flatten().filter(|footer| !footer.is_empty());
+            liars.extend(footer.filter(|footer| **footer != *list.as_footer()).map(|_| segment));
         };
-        match Log::read(&*self.io, log_dir, &mut records) {
+        let mut records = |at: Position, _: Lsn, bytes: &[u8]| {
+            if let Some(last) = last.filter(|last| last.segment() != at.segment()) {
+                is_over(last.segment(), &std::mem::replace(&mut list, KeyList::unbounded()));
+            }
+            last = Some(at);
+            list.push(at, &Record::parse_sound(bytes).ok_or_else(|| foreign(at))?);
+            Ok(())
+        };
+        let read = Log::read(&*self.io, log_dir, &mut records);
+        if let Some(last) = last.filter(|_| read.is_ok()) {
+            is_over(last.segment(), &list);
+        }
+        for segment in liars {
+            let file = log_dir.join(format!("{:016x}.seg", segment.0));
+            damaged(Error::corruption(file, 0, "its footer lists other keys than its records have"), true)?;
+        }
+        match read {
             Ok(end) if end < writer.log.next_lsn() => {
                 // Nothing says yet that these records are durable, so an opening would take them for a torn end.
                 let behind = last.map_or_else(String::new, |last| format!(" behind {last} (segment:offset)"));

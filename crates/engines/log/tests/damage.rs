@@ -153,6 +153,33 @@ fn repair_tells_of_records_that_only_a_checkpoint_knows_and_drops_it() {
     assert_eq!(LogEngine::repair(&io, home, &mut |loss| panic!("{loss:?}")).expect("repair").losses, 0);
 }
 
+/// Its checksum holds, so opening believes it: the way to the record is that of another key.
+#[test]
+fn a_list_that_names_another_key_than_its_record_has_is_reported_and_dropped_by_repair() {
+    let sim = disk(1);
+    let io: Arc<dyn Io> = Arc::new(sim.clone());
+    let home = Path::new(LOG_DIR).parent().expect("the instance");
+    let mut nothing = |_: Position, _: Lsn, _: &[u8]| Ok(());
+    let (mut log, _) = Log::open(Arc::clone(&io), Path::new(LOG_DIR), options(), &mut nothing).expect("open");
+    let mut record = vec![1, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+    record.extend_from_slice(b"keyvalue");
+    log.append(&[&[&record[..]]], biombo_journal::Durability::Sync, &mut Vec::new()).expect("append");
+    // A put, 40 bytes after the header, number 1, a key of 3 bytes, a value of 5.
+    log.seal_with(b"BKEY\x01\0\0\0\x01\x05\x02\x03\x05kez").expect("seal");
+    drop(log);
+    let engine = open(&sim, &options()).expect("open");
+    let mut damages = Vec::new();
+    engine.verify(&mut |damage| damages.push(damage)).expect("verify");
+    assert!(damages.len() == 1 && damages[0].what.contains("other keys than its records"), "{damages:?}");
+    drop(engine);
+    let mut losses = Vec::new();
+    LogEngine::repair(&io, home, &mut |loss| losses.push(loss)).expect("repair");
+    assert_eq!(losses.len(), 1, "{losses:?}");
+    let engine = open(&sim, &options()).expect("repaired");
+    assert_eq!(engine.get(b"key").expect("get").as_deref(), Some(&b"value"[..]));
+    assert_eq!(engine.verify(&mut |damage| panic!("{damage:?}")).expect("verify"), 1);
+}
+
 /// How many keys cannot be read; the others are as they should be.
 fn damaged_keys(engine: &Arc<LogEngine>, model: &Model, what: &str) -> u64 {
     let mut damaged = 0;
