@@ -9,11 +9,11 @@ CARGO ?= cargo
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test build record figures crash soak fuzz vm lint doc clean
+.PHONY: help setup demo test build record figures figures-moving crash soak fuzz vm lint doc clean
 
 help: ## this list
 	@echo 'Biombo: make targets'
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | column -t -s '|' 2>/dev/null \
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | column -t -s '|' 2>/dev/null \
 	  || sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1  \2/p' $(firstword $(MAKEFILE_LIST))
 
 setup: ## install the system packages that are missing (does nothing when all is there)
@@ -37,7 +37,10 @@ record: build ## measure a few benches, compare them with docs/record.jsonl, and
 	@scripts/record.sh "$$CARGO_TARGET_DIR/release/biombo"
 
 figures: build ## measure the engine log beside its peers: every figure it is held to, in an hour and a half (scripts/figures.sh --list: parts)
-	@scripts/figures.sh
+	@scripts/figures.sh log
+
+figures-moving: build ## measure stores that repartition themselves beside those that stay: three hours
+	@scripts/figures.sh moving
 
 crash: setup ## SIGKILL loops of 100 and 200 rounds (`make test`: 20 and 10), and 10 million different images of simulated crashes
 	BIOMBO_KILL_ROUNDS=$${BIOMBO_KILL_ROUNDS:-100} BIOMBO_KILL_LOG_ROUNDS=$${BIOMBO_KILL_LOG_ROUNDS:-200} \

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The figures that the engine log is held to, measured again beside its peers: each part a kind of work. `make figures`
-# builds and runs all of them, about an hour and a half on two cores, on which nothing else should run.
+# The figures that Biombo is held to, measured again beside its peers: each part a kind of work, in two sets. Nothing else should run.
 #
-#   scripts/figures.sh [PART...]     all of them otherwise
+#   scripts/figures.sh log           the engine log beside other engines, an hour and a half on two cores (make figures)
+#   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, three hours (make figures-moving)
+#   scripts/figures.sh PART...       these alone
 #   scripts/figures.sh --list        the parts, with what they measure
 #   scripts/figures.sh --summary     the medians and ratios of what was measured so far
 #
@@ -23,7 +24,8 @@ fail() {
   exit 1
 }
 
-parts=(pairs others fill sync amplification tail larger index reference reopen)
+log=(pairs others fill sync amplification tail larger index reference reopen)
+moving=(keeps shifts groups multi-get skew stall route)
 declare -A what=(
   [pairs]='A to F of YCSB, os, 2 threads: log used directly and in 8 hard partitions, lmdb, tkrzw-hash'
   [others]='the same over the other peers, two rounds: to see which is the best one'
@@ -35,6 +37,13 @@ declare -A what=(
   [index]='the index beside other maps'
   [reference]='C with values read where they lie'
   [reopen]='opening after SIGKILL, 10 million records of 100 bytes'
+  [keeps]='A to F with moving on and off, over log, lmdb and rocksdb: never a net loss'
+  [shifts]='the same for loads that shift, one that reverses every plan among them'
+  [groups]='atomic batches of groups that hashing scatters, at os and at sync, other groups every 15 s'
+  [multi-get]='the same groups, read'
+  [skew]='all of the load on one of two pinned workers'
+  [stall]='latencies while 1 GB moves and at rest, in an open loop, over log and lmdb'
+  [route]='routing with a million pinned keys, and what the tracker costs'
 )
 
 # Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device.
@@ -71,11 +80,18 @@ summary() {
 }
 
 case "${1:-}" in
-  --list) for part in "${parts[@]}"; do printf '%-14s %s\n' "$part" "${what[$part]}"; done; exit 0 ;;
+  --list) for part in "${log[@]}" "${moving[@]}"; do printf '%-14s %s\n' "$part" "${what[$part]}"; done; exit 0 ;;
   --summary) summary; exit 0 ;;
-  -*) fail "usage: scripts/figures.sh [--list | --summary | PART...]" ;;
+  '' | -*) fail "usage: scripts/figures.sh log | moving | PART... | --list | --summary" ;;
 esac
-[ $# = 0 ] || parts=("$@")
+parts=()
+for part; do
+  case $part in
+    log) parts+=("${log[@]}") ;;
+    moving) parts+=("${moving[@]}") ;;
+    *) parts+=("$part") ;;
+  esac
+done
 for part in "${parts[@]}"; do
   [ -n "${what[$part]:-}" ] || fail "there is no part $part; scripts/figures.sh --list names them"
 done
@@ -135,6 +151,36 @@ larger() {
   run "${c[@]}" --threads 2,32 --engine log --io mmap --cache-bytes 256MiB
 }
 
+# Eight hard partitions that move or stay, by turns; in three rounds those of the other placement too, for the best of both that stays.
+turns=(--partitions 8 --repartition off,1s --threads 2)
+others=(--partitions 8 --repartition off --threads 2)
+keeps_round() {
+  local data=(--engine log,lmdb,rocksdb --records 200000 --value-bytes 1000 --seconds 5 --seed "$1")
+  run ycsb "${data[@]}" "${turns[@]}" --workload a,b,c,d,f
+  run ycsb "${data[@]}" "${turns[@]}" --workload e --placement range
+  [ "$1" -gt 3 ] || run ycsb "${data[@]}" "${others[@]}" --workload a,b,c,d,f --placement range
+}
+shifts_round() {
+  local data=(--engine log,lmdb,rocksdb --records 200000 --value-bytes 1000 --seconds 9 --period 3 --seed "$1")
+  run shift "${data[@]}" "${turns[@]}" --workload jump,groups,crowd,slot,partition,adversary
+  run shift "${data[@]}" "${turns[@]}" --workload rotate,monotonic --placement range
+  run shift "${data[@]}" "${turns[@]}" --workload worker --executor pinned --workers 2
+  [ "$1" -gt 3 ] || run shift "${data[@]}" "${others[@]}" --workload rotate,monotonic
+  [ "$1" -gt 3 ] || run shift "${data[@]}" "${others[@]}" --workload jump,groups,crowd,slot,partition,adversary --placement range
+}
+groups_round() { # all of it writes, or reads
+  local data=(--workload groups --engine log,lmdb --records 100000 --value-bytes 1000 --period 15 --seconds 30 --seed "$1")
+  run shift "${data[@]}" "${turns[@]}" --reads 0
+  run shift "${data[@]}" "${turns[@]}" --reads 0 --durability sync
+}
+multi_get_round() {
+  run shift --workload groups --engine log,lmdb --records 100000 --value-bytes 1000 --period 15 --seconds 30 --seed "$1" "${turns[@]}" --reads 1
+}
+skew_round() {
+  run shift --workload worker --engine log --records 200000 --value-bytes 1000 --period 0 --seconds 10 --seed "$1" "${turns[@]}" \
+    --executor pinned --workers 2
+}
+
 for part in "${parts[@]}"; do
   begun=$SECONDS
   echo
@@ -152,6 +198,17 @@ for part in "${parts[@]}"; do
     amplification) amplification ;;
     tail) tails ;;
     larger) larger ;;
+    keeps) rounds "$pairs" keeps_round ;;
+    shifts) rounds "$pairs" shifts_round ;;
+    groups) rounds "$pairs" groups_round ;;
+    multi-get) rounds "$pairs" multi_get_round ;;
+    skew) rounds "$pairs" skew_round ;;
+    stall)
+      BIOMBO_STALL_RECORDS=1000000 BIOMBO_STALL_ROUNDS=$pairs BIOMBO_STALL_SECONDS=10 BIOMBO_STALL_ENGINES=log,lmdb BIOMBO_STALL_DIR=$work \
+        cargo bench --locked -p biombo --all-features --bench stall || fail "the bench failed" ;;
+    route)
+      cargo bench --locked -p biombo-store --bench route || fail "the bench failed"
+      cargo bench --locked -p biombo-tracker --bench tracker || fail "the bench failed" ;;
     index) BIOMBO_INDEX_KEYS=1000000 cargo bench --locked -p biombo-log --bench index || fail "the bench failed" ;;
     reference)
       BIOMBO_READ_RECORDS=1000000 BIOMBO_READ_ROUNDS=$pairs BIOMBO_READ_SECONDS=1.5 BIOMBO_READ_DIR=$work \
@@ -160,6 +217,8 @@ for part in "${parts[@]}"; do
       BIOMBO_REOPEN_RECORDS=10000000 BIOMBO_REOPEN_ENGINES=log,rocksdb,lmdb BIOMBO_REOPEN_DIR=$work \
         cargo bench --locked -p biombo --all-features --bench reopen || fail "the bench failed" ;;
   esac
+  # Of rounds that moved, one table.
+  case " ${moving[*]} " in *" $part "*) [ ! -e "$kept/$part.jsonl" ] || "$biombo" bench show "$kept/$part.jsonl" --html "$kept/$part.html" ;; esac
   echo "== $part took $((SECONDS - begun)) s"
 done
 summary

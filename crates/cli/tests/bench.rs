@@ -328,6 +328,30 @@ fn a_comparison_ends_with_1_on_a_regression_beyond_the_threshold_alone() {
 }
 
 #[test]
+fn kept_runs_are_shown_again_those_of_all_files_in_one_table() {
+    let dir = tempdir().expect("a directory");
+    let bench = "bench ycsb --engine log --workload c --records 100 --operations 200 --partitions 8 --dir DIR/runs";
+    for (every, file) in [("off", "still"), ("1s", "moving")] {
+        let run = run(&format!("{bench} --repartition {every} --json DIR/{file}.jsonl"), dir.path());
+        assert_eq!(run.status, 0, "{}", run.stderr);
+    }
+    let shown = run("bench show DIR/still.jsonl DIR/moving.jsonl --html DIR/both.html", dir.path()).ok();
+    let text = shown.text();
+    assert_eq!(text.matches("YCSB workload C").count(), 1, "{text}");
+    assert!(text.contains("log hard-8 moving 1s") && text.contains("x still") && text.contains("both.html"), "{text}");
+    let page = fs::read_to_string(dir.path().join("both.html")).expect("the report");
+    assert!(page.contains("What moving brought") && page.contains("log hard-8 hash"));
+    for (line, status, says) in [
+        ("bench show", 2, "RUNS.jsonl"),
+        ("bench show DIR/nosuch.jsonl", 1, "nosuch.jsonl"),
+        ("bench show DIR/both.html", 1, "line 1 is no record"),
+    ] {
+        let run = run(line, dir.path());
+        assert!(run.status == status && run.stderr.contains(says), "{line}: {}", run.stderr);
+    }
+}
+
+#[test]
 fn the_experiments_are_listed_and_one_is_done_with_published_beside_measured() {
     let dir = tempdir().expect("a directory");
     let listed = run("reproduce --list", dir.path()).ok();

@@ -6,7 +6,7 @@
 //! - [`measure`]: memory, room on disk, bytes written;
 //! - [`process`]: every run in a process of its own;
 //! - [`bench`](mod@bench): a plan of runs; [`progress`] of them; [`record`]: one JSON line for each;
-//! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`mod@table`] for the terminal, [`report`] for the browser;
+//! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`moving`]: what it brought; [`mod@table`] for the terminal, [`report`] for the browser;
 //! - [`compare`](mod@compare): what changed from one file of records to another, and whether it is more than noise;
 //! - [`graph`]: layouts of graphs side by side;
 //! - [`advise`]: which engine, divided how, for a workload on this machine;
@@ -20,6 +20,7 @@ pub mod compare;
 pub mod driver;
 pub mod graph;
 pub mod measure;
+pub mod moving;
 pub mod null;
 pub mod process;
 pub mod progress;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::moving::Moving;
 use crate::record::{CompactionFigures, Latency, Record, WafBy};
 use crate::statistics::{Ratio, Spread, ratio};
 use crate::workload::Shift;
@@ -90,6 +91,8 @@ pub struct Row {
     pub errors: u64,
     /// Throughput by that of the same engine used directly, in pairs of one repetition.
     pub ratio: Option<Ratio>,
+    /// What repartitioning brought, where it does.
+    pub moving: Option<Moving>,
 }
 
 impl Table {
@@ -206,8 +209,11 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
             let mut rows: Vec<Row> = groups.into_iter().filter_map(|(name, records)| row(name, records)).collect();
             let direct: Vec<Row> = rows.iter().filter(|row| row.partitioning == "none").cloned().collect();
             for row in rows.iter_mut().filter(|row| row.partitioning != "none") {
-                row.ratio = direct.iter().find(|d| d.engine == row.engine).and_then(|d| paired(row, d));
+                row.ratio =
+                    direct.iter().find(|d| d.engine == row.engine).and_then(|d| paired(row, d, |r| Some(r.ops_per_s)));
             }
+            let moving: Vec<_> = rows.iter().map(|row| Moving::of(row, &rows)).collect();
+            rows.iter_mut().zip(moving).for_each(|(row, moving)| row.moving = moving);
             table.rows = rows;
             table
         })
@@ -271,18 +277,19 @@ fn row(name: String, records: Vec<Record>) -> Option<Row> {
         ),
         errors: records.iter().map(|r| r.errors).sum(),
         ratio: None,
+        moving: None,
         records,
     })
 }
 
-/// The runs of one repetition, which have one seed and ran side by side, form a pair.
-fn paired(row: &Row, direct: &Row) -> Option<Ratio> {
+/// A figure of `row` by that of `base`. The runs of one repetition, which have one seed and ran side by side, form a pair.
+pub(crate) fn paired(row: &Row, base: &Row, figure: impl Fn(&Record) -> Option<f64>) -> Option<Ratio> {
     let pairs: Vec<_> = row
         .records
         .iter()
         .filter_map(|a| {
-            let b = direct.records.iter().find(|b| b.repetition == a.repetition && b.seed == a.seed)?;
-            Some((a.ops_per_s, b.ops_per_s))
+            let b = base.records.iter().find(|b| b.repetition == a.repetition && b.seed == a.seed)?;
+            Some((figure(a)?, figure(b)?))
         })
         .collect();
     ratio(&pairs)

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use crate::columns;
+use crate::moving::Moving;
 use crate::record::Latency;
 use crate::statistics::Ratio;
 use crate::summary::{Row, Table};
@@ -10,7 +11,9 @@ use crate::units::{bytes, count, duration_ns};
 
 /// Print `tables`, one below the other. Throughput is the median of the repetitions with the slowest and the fastest;
 /// `x direct` is throughput by that of the same engine used directly, pair by pair, with its 95 % interval (from six
-/// pairs on; the extremes before that). `device reads/s` are random reads of 4 KiB that the device gave to as many threads after these
+/// pairs on; the extremes before that). Of rows that repartition themselves `moves` are the units moved in a run, `x still` throughput by that
+/// of the best row that stays as it is, `settled` the same of the last thirds of periods, `settles in` the time that it takes after a
+/// shift ([`Moving`]). `device reads/s` are random reads of 4 KiB that the device gave to as many threads after these
 /// runs, `x device` is throughput by that, and the last line has their median over all runs.
 pub fn print(tables: &[Table], output: &mut impl Write) -> io::Result<()> {
     for (i, table) in tables.iter().enumerate() {
@@ -49,6 +52,12 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
     }
     if ratios {
         header.push("x direct");
+    }
+    if table.rows.iter().any(|row| row.moving.is_some()) {
+        header.extend(["moves", "x still"]);
+    }
+    if table.rows.iter().any(|row| row.moving.as_ref().is_some_and(|moving| moving.settled.is_some())) {
+        header.extend(["settled", "settles in"]);
     }
     if table.rows.iter().any(|row| row.errors > 0) {
         header.push("errors");
@@ -105,11 +114,22 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
                     "device reads/s" => first(row.device_reads_per_s.map_or("-".to_owned(), count)),
                     "x device" => first(row.by_device.as_ref().map_or(String::new(), ratio)),
                     "x direct" => first(row.ratio.as_ref().map_or(String::new(), ratio)),
+                    "moves" => first(row.moving.as_ref().map_or(String::new(), |moving| count(moving.units))),
+                    "x still" => first(moving(row, |moving| moving.ratio.as_ref().map(ratio))),
+                    "settled" => first(moving(row, |moving| moving.settled.as_ref().map(ratio))),
+                    "settles in" => {
+                        first(moving(row, |moving| moving.settles_seconds.map(|seconds| duration_ns(seconds * 1e9))))
+                    }
                     _ => first(row.errors.to_string()),
                 })
                 .collect()
         })
         .collect()
+}
+
+/// What is to be said of moving in a row that moves.
+fn moving(row: &Row, text: impl Fn(&Moving) -> Option<String>) -> String {
+    row.moving.as_ref().and_then(text).unwrap_or_default()
 }
 
 /// `1.93 [1.90, 2.01]`: the interval in brackets; `1.93 (1.90..2.01)`: the extremes of too few pairs.
@@ -168,6 +188,25 @@ mod tests {
         ] {
             assert!(text.contains(expected), "`{expected}` is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn what_moves_is_measured_by_what_stays() {
+        let mut records = Vec::new();
+        for repetition in 1..=7 {
+            records.push(record("log", "hard", repetition, 1_000.0));
+            let mut moving = record("log", "hard", repetition, 1_500.0);
+            (moving.repartition, moving.moves.units) = ("1s".into(), 12);
+            records.push(moving);
+        }
+        let mut text = Vec::new();
+        super::print(&tables(&records), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let moving = text.lines().find(|line| line.contains("log hard-8 moving 1s")).unwrap();
+        assert!(moving.contains("  12  ") && moving.contains("1.50 [1.50, 1.50]"), "{text}");
+        assert!(text.contains("x still") && !text.contains("settles in"), "nothing shifts here:\n{text}");
+        let still = text.lines().find(|line| line.contains("log hard-8 ") && !line.contains("moving")).unwrap();
+        assert!(!still.contains('['), "{text}");
     }
 
     #[test]

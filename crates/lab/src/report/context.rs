@@ -143,6 +143,8 @@ fn body(table: &Table, engines: &[String]) -> Value {
         },
         ratios => table.rows.iter().any(|row| row.ratio.is_some()),
         errors => table.rows.iter().any(|row| row.errors > 0),
+        moving => Value::from(Serde(table.rows.iter().filter_map(moved).collect::<Vec<_>>())),
+        shifts => table.rows.iter().any(|row| row.moving.as_ref().is_some_and(|moving| moving.settled.is_some())),
         rows => Value::from(Serde(table.rows.iter().flat_map(lines).collect::<Vec<_>>())),
         costs => Value::from(Serde(table.rows.iter().map(cost).collect::<Vec<_>>())),
     }
@@ -281,6 +283,51 @@ fn cost(row: &Row) -> Cost {
         median: known(compaction.latency_ns_p50.map(|ns| duration_ns(ns as f64))),
         bytes: known(compaction.bytes.map(|n| bytes(n as f64))),
     }
+}
+
+/// What moving brought, as text.
+#[derive(Serialize)]
+struct Moved {
+    label: String,
+    still: String,
+    ratio: Against,
+    settled: Against,
+    settles: String,
+    plans: String,
+    units: String,
+    bytes: String,
+}
+
+/// A ratio with its interval.
+#[derive(Default, Serialize)]
+struct Against {
+    ratio: String,
+    interval: String,
+    class: &'static str,
+}
+
+impl Against {
+    fn of(ratio: Option<Ratio>) -> Self {
+        ratio.map_or_else(Self::default, |ratio| Self {
+            ratio: format!("{:.2}", ratio.median),
+            interval: interval(ratio),
+            class: class(&ratio),
+        })
+    }
+}
+
+fn moved(row: &Row) -> Option<Moved> {
+    let moving = row.moving.as_ref()?;
+    Some(Moved {
+        label: row.name.clone(),
+        still: moving.still.clone().unwrap_or_else(|| "none was measured".to_owned()),
+        ratio: Against::of(moving.ratio),
+        settled: Against::of(moving.settled),
+        settles: moving.settles_seconds.map_or("-".to_owned(), |seconds| duration_ns(seconds * 1e9)),
+        plans: count(moving.plans),
+        units: count(moving.units),
+        bytes: bytes(moving.bytes),
+    })
 }
 
 /// The 95 % interval in brackets, the extremes of too few pairs in parentheses.

@@ -1,4 +1,4 @@
-//! What the figures say, in a line each: the fastest of every workload, and what partitioning did to each engine.
+//! What the figures say, in a line each: the fastest of every workload, and what partitioning and moving did to each engine.
 
 use serde::Serialize;
 
@@ -23,12 +23,18 @@ pub(crate) fn findings(tables: &[Table]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = tables.iter().filter_map(fastest).take(FINDINGS_MAX / 2).collect();
     let mut ratios: Vec<(f64, Finding)> = tables
         .iter()
-        .flat_map(|table| table.rows.iter().filter_map(move |row| Some((table, row, row.ratio?))))
-        .map(|(table, row, ratio)| {
+        .flat_map(|table| {
+            table.rows.iter().flat_map(move |row| {
+                let still = row.moving.as_ref().and_then(|moving| moving.ratio);
+                let beside = [(row.ratio, "the engine used directly"), (still, "the best that stays as it is")];
+                beside.into_iter().filter_map(move |(ratio, base)| Some((table, row, ratio?, base)))
+            })
+        })
+        .map(|(table, row, ratio, base)| {
             let finding = Finding {
                 about: format!("{}, {}", row.label, table.heading()),
                 figure: format!("{:.2} ×", ratio.median),
-                text: meaning(&ratio),
+                text: meaning(&ratio, base),
                 class: class(&ratio),
             };
             (ratio.median.ln().abs(), finding)
@@ -64,18 +70,19 @@ pub(crate) fn class(ratio: &Ratio) -> &'static str {
     }
 }
 
-fn meaning(ratio: &Ratio) -> String {
+/// A ratio to `base` in words.
+fn meaning(ratio: &Ratio, base: &str) -> String {
     match ratio.interval {
         Some((low, high)) => {
             let verdict = match class(ratio) {
-                "good" => "faster than the engine used directly",
-                "bad" => "slower than the engine used directly",
-                _ => "no difference shown to the engine used directly",
+                "good" => "faster than",
+                "bad" => "slower than",
+                _ => "no difference shown to",
             };
-            format!("{verdict}; 95 % interval {low:.2} to {high:.2} over {} pairs", ratio.pairs)
+            format!("{verdict} {base}; 95 % interval {low:.2} to {high:.2} over {} pairs", ratio.pairs)
         }
         None => format!(
-            "of the engine used directly; {} pair{}, too few for an interval",
+            "of {base}; {} pair{}, too few for an interval",
             ratio.pairs,
             if ratio.pairs == 1 { "" } else { "s" }
         ),
@@ -93,7 +100,7 @@ mod tests {
         assert_eq!(class(&of(Some((0.97, 1.03)))), "");
         assert_eq!(class(&of(Some((0.90, 0.99)))), "bad");
         assert_eq!(class(&of(None)), "");
-        assert!(meaning(&of(Some((0.97, 1.03)))).starts_with("no difference"));
-        assert!(meaning(&of(None)).contains("too few"));
+        assert!(meaning(&of(Some((0.97, 1.03))), "it").starts_with("no difference"));
+        assert!(meaning(&of(None), "it").contains("too few"));
     }
 }

@@ -62,6 +62,13 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
              the extremes in parentheses before that). An interval that holds 1 shows no difference.",
         ),
         (
+            any(&|r| r.repartition != "off"),
+            "What moving brought: throughput of a store that repartitions itself by that of the one with the largest median \
+             among those of the same engine, partitions and workers that stay as they are, whatever their placement, in the same \
+             repetition. Settled is the last third of each period of a load that shifts; it settles in the time from a shift \
+             until half a second has nine tenths of that.",
+        ),
+        (
             true,
             "Latencies come from histograms with three significant digits. In a closed loop they count from the call, in an \
              open loop from the moment at which the schedule wanted the call.",

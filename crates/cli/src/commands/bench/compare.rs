@@ -83,7 +83,8 @@ pub(super) fn run(args: &CompareArgs) -> Done {
     }
 }
 
-fn read(path: &Path) -> Done<Vec<Record>> {
+/// The runs that a file holds.
+pub(super) fn read(path: &Path) -> Done<Vec<Record>> {
     let text = fs::read_to_string(path).map_err(|e| Failure::input(path.display(), &e))?;
     let records = parse_lines(&text).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
     if records.is_empty() {

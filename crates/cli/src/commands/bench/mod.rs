@@ -5,6 +5,7 @@ mod db;
 mod graph;
 mod options;
 mod shift;
+mod show;
 mod trace;
 pub(super) mod watch;
 pub(super) mod ycsb;
@@ -18,6 +19,7 @@ use self::db::DbArgs;
 use self::graph::GraphArgs;
 use self::options::Outputs;
 use self::shift::ShiftArgs;
+use self::show::ShowArgs;
 use self::trace::TraceArgs;
 use self::watch::{Output, Watch};
 use self::ycsb::YcsbArgs;
@@ -33,6 +35,7 @@ pub(crate) enum BenchCommand {
     Trace(TraceArgs),
     Graph(GraphArgs),
     Compare(CompareArgs),
+    Show(ShowArgs),
 }
 
 /// Run it.
@@ -44,6 +47,7 @@ pub(crate) fn bench(command: BenchCommand) -> Done {
         BenchCommand::Trace(args) => trace::run(args),
         BenchCommand::Graph(args) => graph::run(&args),
         BenchCommand::Compare(args) => compare::run(&args),
+        BenchCommand::Show(args) => show::run(&args),
     }
 }
 

@@ -1,0 +1,198 @@
+//! What moving brought: a store that repartitions itself beside the best one of the same engine that stays as it is.
+//!
+//! 1. *Best* is the row with the largest median among those that have engine, layout, partitions and workers in common and do not move,
+//!    whatever their placement. The best of several medians is flattered by noise, which speaks against moving and never for it.
+//! 2. Ratios are taken pair by pair, of runs of one repetition and seed.
+//! 3. *Settled* is the last third of each period of a load that shifts (of the whole run where it never does): what moving comes to
+//!    once it has learnt, while nothing changes. Both sides are taken over the same thirds.
+//! 4. *Settles in* is the time from a shift until half a second of the run has nine tenths of its period's settled rate.
+
+use crate::driver::Timeline;
+use crate::record::Record;
+use crate::statistics::{Ratio, Spread};
+use crate::summary::{Row, paired};
+
+/// The share of a period after which its load counts as settled.
+const SETTLED_FROM: f64 = 2.0 / 3.0;
+/// The share of the settled rate that counts as reached.
+const REACHED: f64 = 0.9;
+/// Over so many seconds.
+const WINDOW_SECONDS: f64 = 0.5;
+/// Of a bucket: what times may be off by their representation.
+const SLACK: f64 = 1e-6;
+
+/// A row that moves, beside the best that stays.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Moving {
+    /// Label and placement of the best that stays; `None` where none of them was measured.
+    pub still: Option<String>,
+    /// Throughput by that of the best that stays.
+    pub ratio: Option<Ratio>,
+    /// The same of settled throughput; `None` for a load that knows no shifts.
+    pub settled: Option<Ratio>,
+    /// From a shift until it has settled: the median over periods and runs.
+    pub settles_seconds: Option<f64>,
+    /// Plans carried out in a run (median).
+    pub plans: f64,
+    /// Units moved in a run (median).
+    pub units: f64,
+    /// Bytes moved in a run (median).
+    pub bytes: f64,
+}
+
+impl Moving {
+    /// Of `row` among the `rows` of its table; `None` where it stays as it is.
+    pub(crate) fn of(row: &Row, rows: &[Row]) -> Option<Self> {
+        if !moves(row) {
+            return None;
+        }
+        let median = |figure: &dyn Fn(&Record) -> f64| {
+            Spread::of(row.records.iter().map(figure)).map_or(0.0, |spread| spread.median)
+        };
+        let still = rows
+            .iter()
+            .filter(|other| !moves(other) && layout(other) == layout(row))
+            .max_by(|a, b| a.ops_per_s.median.total_cmp(&b.ops_per_s.median));
+        Some(Self {
+            still: still.map(|still| still.name.clone()),
+            ratio: still.and_then(|still| paired(row, still, |record| Some(record.ops_per_s))),
+            settled: still.and_then(|still| paired(row, still, settled)),
+            settles_seconds: Spread::of(row.records.iter().flat_map(settles)).map(|spread| spread.median),
+            plans: median(&|record| record.moves.plans as f64),
+            units: median(&|record| record.moves.units as f64),
+            bytes: median(&|record| record.moves.bytes as f64),
+        })
+    }
+}
+
+fn moves(row: &Row) -> bool {
+    row.records.first().is_some_and(|record| record.repartition != "off")
+}
+
+/// What a row that moves has in common with those that it is measured by.
+fn layout(row: &Row) -> Option<(&str, &str, u32, &str, Option<u32>)> {
+    let record = row.records.first()?;
+    Some((&record.engine, &record.partitioning, record.partitions, &record.executor, record.workers))
+}
+
+/// Beginning and end of the whole periods of a run, in seconds.
+fn periods(record: &Record) -> impl Iterator<Item = (f64, f64)> + use<> {
+    let length = record.shift.map_or(0.0, |shift| match shift.period_seconds {
+        period if period > 0.0 && period < record.seconds => period,
+        _ => record.seconds,
+    });
+    let whole = if length > 0.0 { (record.seconds / length + SLACK).floor() as u32 } else { 0 };
+    (0..whole).map(move |period| (f64::from(period) * length, f64::from(period + 1) * length))
+}
+
+/// Operations per second in the whole buckets from `from` to `to`; `None` where there are none.
+fn rate(timeline: &Timeline, from: f64, to: f64) -> Option<f64> {
+    let width = timeline.bucket_seconds;
+    let begin = (from / width - SLACK).ceil() as usize;
+    let end = ((to / width + SLACK).floor() as usize).min(timeline.operations.len());
+    let buckets = timeline.operations.get(begin..end).filter(|buckets| !buckets.is_empty())?;
+    Some(buckets.iter().sum::<u64>() as f64 / (buckets.len() as f64 * width))
+}
+
+/// The settled rate of a period.
+fn late(timeline: &Timeline, (from, to): (f64, f64)) -> Option<f64> {
+    rate(timeline, from + (to - from) * SETTLED_FROM, to)
+}
+
+/// The mean of the settled rates of a run.
+fn settled(record: &Record) -> Option<f64> {
+    let rates: Vec<f64> = periods(record).filter_map(|period| late(&record.timeline, period)).collect();
+    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+}
+
+/// How long each period of a run took to settle, in seconds.
+fn settles(record: &Record) -> Vec<f64> {
+    let timeline = &record.timeline;
+    let window = WINDOW_SECONDS.max(timeline.bucket_seconds);
+    periods(record)
+        .filter_map(|(from, to)| {
+            let aim = REACHED * late(timeline, (from, to))?;
+            let buckets = ((to - from) / timeline.bucket_seconds) as u32;
+            let waits = (0..buckets).map(|bucket| f64::from(bucket) * timeline.bucket_seconds);
+            waits
+                .into_iter()
+                .find(|wait| rate(timeline, from + wait, from + wait + window).is_some_and(|rate| rate >= aim))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Moves;
+    use crate::record::tests::record;
+    use crate::summary::tables;
+    use crate::workload::{Shift, ShiftKind};
+
+    /// A run of 12 s with a shift every 6 s, by tenths of seconds; what it does so long after a shift.
+    fn run(repartition: &str, repetition: u32, ops: impl Fn(f64) -> u64) -> Record {
+        let operations: Vec<u64> = (0..120).map(|tenth| ops(f64::from(tenth % 60) / 10.0)).collect();
+        let mut record = record("log", "hard", repetition, operations.iter().sum::<u64>() as f64 / 12.0);
+        (record.bench, record.workload) = ("shift".into(), "groups".into());
+        record.shift = Some(Shift { period_seconds: 6.0, ..ShiftKind::Groups.into() });
+        (record.seconds, record.repartition) = (12.0, repartition.into());
+        record.timeline.operations = operations;
+        record
+    }
+
+    #[test]
+    fn what_moving_brought_is_taken_from_pairs_and_from_the_ends_of_periods() {
+        let mut records = Vec::new();
+        for repetition in 1..=9 {
+            let drift = u64::from(repetition);
+            records.push(run("off", repetition, |_| 100 * drift));
+            let mut worse = run("off", repetition, |_| 90 * drift);
+            worse.placement = "range".into();
+            records.push(worse);
+            // Nothing for a second, twice as much after it.
+            let mut moving = run("1s", repetition, |at| if at < 1.0 { 0 } else { 200 * drift });
+            moving.moves = Moves { plans: 2, units: 7, bytes: 1_000 };
+            records.push(moving);
+        }
+        let rows = &tables(&records)[0].rows;
+        assert_eq!(rows.iter().filter(|row| row.moving.is_some()).count(), 1);
+        let moving = rows[2].moving.as_ref().unwrap();
+        assert_eq!(moving.still.as_deref(), Some("log hard-8 hash"), "the better of two");
+        let (ratio, settled) = (moving.ratio.unwrap(), moving.settled.unwrap());
+        assert!((ratio.median - 2.0 * 5.0 / 6.0).abs() < 1e-9 && ratio.pairs == 9, "{ratio:?}");
+        assert!((settled.median - 2.0).abs() < 1e-9, "{settled:?}");
+        // Half a second of which nine tenths are full begins one bucket, or a half, before the first full one.
+        let settles = moving.settles_seconds.unwrap();
+        assert!((0.9..=1.0 + 1e-9).contains(&settles), "{settles}");
+        assert_eq!((moving.plans, moving.units, moving.bytes), (2.0, 7.0, 1_000.0));
+    }
+
+    #[test]
+    fn a_load_that_never_shifts_settles_in_the_last_third_and_one_without_shifts_nowhere() {
+        let mut still = run("off", 1, |_| 100);
+        let mut moving = run("1s", 1, |at| if at < 3.0 { 100 } else { 300 });
+        for record in [&mut still, &mut moving] {
+            record.shift = Some(Shift { period_seconds: 0.0, ..ShiftKind::Slot.into() });
+        }
+        let settled = |records: &[Record]| tables(records)[0].rows[1].moving.as_ref().unwrap().settled;
+        assert!((settled(&[still.clone(), moving.clone()]).unwrap().median - 7.0 / 3.0).abs() < 0.2);
+        (still.shift, moving.shift) = (None, None);
+        assert_eq!(settled(&[still, moving.clone()]), None);
+        let alone = tables(&[moving]);
+        let moving = alone[0].rows[0].moving.as_ref().unwrap();
+        assert_eq!((moving.still.as_ref(), moving.ratio), (None, None), "nothing to compare with");
+    }
+
+    #[test]
+    fn other_engines_and_layouts_are_no_measure() {
+        let moving = run("1s", 1, |_| 100);
+        let mut others = vec![run("off", 1, |_| 50); 4];
+        others[0].engine = "lmdb".into();
+        others[1].partitions = 4;
+        (others[2].executor, others[2].workers) = ("pinned".into(), Some(2));
+        others[3].partitioning = "soft".into();
+        others.push(moving);
+        let rows = &tables(&others)[0].rows;
+        assert_eq!(rows.last().unwrap().moving.as_ref().unwrap().still, None);
+    }
+}
