@@ -102,6 +102,15 @@ fn client(store: &Store, draws: &[u64], thread: u64, every: Duration, is_over: &
     felt
 }
 
+/// Ends the clients, also where the work panics.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// All clients, until `work` is done.
 fn phase(store: &Store, draws: &[u64], every: Duration, work: impl FnOnce()) -> Felt {
     let is_over = AtomicBool::new(false);
@@ -109,8 +118,9 @@ fn phase(store: &Store, draws: &[u64], every: Duration, work: impl FnOnce()) -> 
         let is_over = &is_over;
         let clients: Vec<_> =
             (0..THREADS).map(|thread| scope.spawn(move || client(store, draws, thread, every, is_over))).collect();
+        let over = Over(is_over);
         work();
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         let mut all = Felt::default();
         for client in clients {
             let felt = client.join().expect("a client");
@@ -134,6 +144,9 @@ fn give(store: &Store, units: usize, pace: Pace, until: Duration) -> (u64, Durat
         let owned = placement.units_of(from);
         // Not those that have just come.
         let some: Vec<_> = owned.iter().copied().skip(usize::from(turn) * 7 % owned.len().max(1)).take(units).collect();
+        if some.is_empty() {
+            continue;
+        }
         let moved = store.move_units(&some, to, pace).expect("a move");
         bytes += moved.bytes;
         pause = pause.max(moved.pause);

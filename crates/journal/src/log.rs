@@ -211,6 +211,7 @@ impl Log {
             ahead.again();
             self.prepare.wake();
         }
+        self.settle();
     }
 
     /// All records before this are durable.

@@ -224,7 +224,24 @@ impl Engine for LogEngine {
     }
 
     fn sync(&self) -> Result<()> {
-        self.lock_writer().log.sync()
+        let (flusher, until) = {
+            let mut writer = self.lock_writer();
+            writer.log.begin_sync()?;
+            (writer.log.flusher(), writer.log.next_lsn())
+        };
+        // Without the writer's lock: others write meanwhile, and what they write need not be waited for.
+        loop {
+            let has_more = flusher.flush_one()?;
+            let mut writer = self.lock_writer();
+            if writer.log.durable_lsn() < until {
+                if has_more {
+                    continue;
+                }
+                writer.log.sync()?;
+            }
+            writer.log.after_sync();
+            return Ok(());
+        }
     }
 
     fn snapshot(self: Arc<Self>) -> Result<Arc<dyn Snapshot>> {
@@ -274,5 +291,38 @@ impl Engine for LogEngine {
 
     fn verify(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
         self.verify_all(&self.dir.join(LOG_DIR), report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use biombo_base::io::sim::{Fault, FaultKind, SimIo, When};
+
+    use super::*;
+
+    #[test]
+    fn a_sync_keeps_nobody_from_writing() {
+        let sim = SimIo::new(1);
+        sim.create_dir_all(Path::new("db")).expect("a directory");
+        let engine = open_with(Arc::new(sim.clone()), &OpenOptions::new("db"), &LogEngineOptions::default(), false)
+            .expect("open");
+        engine.apply(&[Op::Put { key: b"key", value: b"value" }], Durability::Os).expect("apply");
+        let (free, held) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (engine_of_sync, free_of_sync, held_of_sync) =
+            (Arc::downgrade(&engine), Arc::clone(&free), Arc::clone(&held));
+        let look = move |event: &biombo_base::io::sim::EventInfo| {
+            if let Some(engine) = engine_of_sync.upgrade().filter(|_| event.label == "sync #.seg") {
+                let writer = engine.writer.try_lock();
+                if writer.is_ok() { &free_of_sync } else { &held_of_sync }.fetch_add(1, Ordering::Relaxed);
+            }
+            false
+        };
+        sim.inject(Fault { when: When::Matches(Arc::new(look)), kind: FaultKind::Eio, times: u32::MAX });
+        engine.sync().expect("sync");
+        assert_eq!((free.load(Ordering::Relaxed), held.load(Ordering::Relaxed)), (1, 0));
+        let writer = engine.lock_writer();
+        assert_eq!(writer.log.durable_lsn(), writer.log.next_lsn());
     }
 }

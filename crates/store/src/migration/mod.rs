@@ -28,9 +28,11 @@
 //! What a move costs others. Finding the keys of one slot is a pass over its partition, and cleaning them another: units are best moved many at
 //! a time. A combined group of writers of which one meets units that change hands comes again as a whole. Over LMDB each chunk's cursor first
 //! brings in what waits for the engine. Over `log`, copies at `Os` between users' `Sync` writes may end a segment each time. The syncs of
-//! a move are the engines' own, and writers to the same engine feel them: with 20,000 operations a second, open loop, on two
-//! processors, while 64 slots of 2 MB moved at a time, p99.9 was 4 to 9 ms over `log` (0.03 to 0.1 ms at rest) and 8 to 9 ms over LMDB (5 to 8 ms at
-//! rest); writes of the units themselves were held back for 0.3 to 4 ms.
+//! a move are the engines' own, and writers to the same engine feel them: so a move syncs every 2 MiB, and an engine syncs without
+//! the lock of its writers where it can (`log`). With 10,000 to 20,000 operations a second, open loop, on two processors, while 64 slots of 2 MB
+//! moved at a time at 64 MiB a second (the bench `stall`, medians of 3 rounds): p99.9 2.5 to 4.4 ms over `log` (2.3 to 3.2 ms at rest) and 6 to 12
+//! ms over LMDB (4 to 5 ms at rest); writes of the units themselves were held back for 0.3 to 4 ms. To give the processor away every few keys
+//! makes that smaller, and moves come to a standstill on a machine that has more to do than it can.
 
 mod clean;
 #[cfg(test)]
@@ -81,7 +83,7 @@ use run::Carrier;
 pub struct Pace {
     /// Bytes of keys and values a second that are copied, and bytes of keys that are cleaned; `None`: as fast as it goes.
     pub bytes_per_second: Option<u64>,
-    /// Bytes of keys and values that are read, and written, at a time: 16 times as many where `to` commits at a high cost.
+    /// Bytes of keys and values that are read, and written, at a time: 4 times as many where `to` commits at a high cost.
     pub chunk_bytes: usize,
     /// Keys that are looked at, at a time: most of them may belong to units that stay.
     pub chunk_keys: usize,

@@ -16,7 +16,9 @@ use crate::placement::{MoveId, UnitSet};
 use crate::{PartitionId, seam};
 
 /// How many times more is written at a time to an engine whose commits are dear.
-const COSTLY_TIMES: usize = 16;
+const COSTLY_TIMES: usize = 4;
+/// Bytes of copies after which the target is synced: a device that is given all of a move at once lets others wait as long.
+const SYNC_BYTES: usize = 2 << 20;
 
 /// What a move did.
 #[derive(Default)]
@@ -39,6 +41,8 @@ pub(super) struct Carrier<'a> {
     position: Vec<u8>,
     chunk: Batch,
     taken: Batch,
+    /// Bytes of copies that no sync of this move has covered.
+    unsynced: usize,
     attached: bool,
     /// The flip may have been appended, and was not published.
     deciding: bool,
@@ -65,6 +69,7 @@ impl<'a> Carrier<'a> {
             position: Vec::new(),
             chunk: Batch::new(),
             taken: Batch::new(),
+            unsynced: 0,
             attached: false,
             deciding: false,
             closed_at: None,
@@ -134,6 +139,11 @@ impl<'a> Carrier<'a> {
                 }
                 self.figures.keys += chunk.len() as u64;
                 self.figures.bytes += chunk.bytes() as u64;
+                self.unsynced += chunk.bytes();
+                if self.unsynced >= SYNC_BYTES {
+                    self.target().sync_aside(&self.mover.poison)?;
+                    self.unsynced = 0;
+                }
                 self.pace.rest(chunk.bytes());
             }
             Step::Forward => self.forward(is_copied)?,
