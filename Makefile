@@ -39,7 +39,7 @@ record: build ## measure a few benches, compare them with docs/record.jsonl, and
 figures: build ## measure the engine log beside its peers: every figure it is held to, in an hour and a half (scripts/figures.sh --list: parts)
 	@scripts/figures.sh log
 
-figures-moving: build ## measure stores that repartition themselves beside those that stay: three hours
+figures-moving: build ## measure stores that repartition themselves beside those that stay, for hours
 	@scripts/figures.sh moving
 
 crash: setup ## SIGKILL loops of 100 and 200 rounds (`make test`: 20 and 10), and 10 million different images of simulated crashes

@@ -2,7 +2,7 @@
 # The figures that Biombo is held to, measured again beside its peers: each part a kind of work, in two sets. Nothing else should run.
 #
 #   scripts/figures.sh log           the engine log beside other engines, an hour and a half on two cores (make figures)
-#   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, three hours (make figures-moving)
+#   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, for hours (make figures-moving)
 #   scripts/figures.sh PART...       these alone
 #   scripts/figures.sh --list        the parts, with what they measure
 #   scripts/figures.sh --summary     the medians and ratios of what was measured so far
