@@ -241,25 +241,19 @@ impl Journal {
 
         let written = write(&mut log, &mut group);
         let mut state = locked(&self.state);
-        let failed = match written {
-            Ok(()) => {
-                state.written_ticket = end;
-                if group.sync && log.durable_lsn() < log.next_lsn() {
-                    mine.notify_all();
-                    drop(state);
-                    let synced = log.sync();
-                    state = locked(&self.state);
-                    synced.err()
-                } else {
-                    None
-                }
-            }
-            Err(Failure::Full(error)) => {
-                state.refuse_from(&group, &error);
-                None
-            }
-            Err(Failure::Fatal(error)) => Some(error),
-        };
+        let mut failed = None;
+        match written {
+            Ok(()) => state.written_ticket = end,
+            // What was written before the room ended is to be synced all the same: somebody waits for it.
+            Err(Failure::Full(error)) => state.refuse_from(&group, &error),
+            Err(Failure::Fatal(error)) => failed = Some(error),
+        }
+        if failed.is_none() && group.sync && log.durable_lsn() < log.next_lsn() {
+            mine.notify_all();
+            drop(state);
+            failed = log.sync().err();
+            state = locked(&self.state);
+        }
         if log.durable_lsn() == log.next_lsn() {
             state.durable_ticket = state.written_ticket;
         }
@@ -358,5 +352,70 @@ impl Drop for Leading<'_> {
 impl std::fmt::Debug for Journal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Journal").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use biombo_base::io::sim::{Crash, Fault, FaultKind, SimIo};
+
+    use super::*;
+    use crate::{Mode, Modes};
+
+    fn options() -> JournalOptions {
+        let modes = Modes::Always(Mode::Buffered);
+        JournalOptions { segment_bytes: 12 << 10, recycle_segments_max: 0, modes, unsynced_segments_max: 0 }
+    }
+
+    #[test]
+    fn of_a_group_that_finds_no_room_what_was_written_becomes_durable_and_nobody_waits_for_ever() {
+        let mut refusals = 0;
+        for offset in 0..12 {
+            let sim = SimIo::new(3);
+            sim.create_dir_all(Path::new("store")).unwrap();
+            sim.sync_dir(Path::new("")).unwrap();
+            let open = |sim: &SimIo, seen: &mut Vec<Vec<u8>>| {
+                let mut replay = |_: Lsn, record: &[u8]| {
+                    seen.push(record.to_vec());
+                    Ok(())
+                };
+                Journal::open(Arc::new(sim.clone()), Path::new("store/journal"), options(), &mut replay).unwrap()
+            };
+            let journal = Arc::new(open(&sim, &mut Vec::new()));
+            journal.append(b"before", Durability::Sync).unwrap();
+            sim.inject(Fault { times: u32::MAX, ..Fault::at(sim.event_count() + offset, FaultKind::Enospc) });
+            // Two callers in one group: the first one's fits the segment, the second one's needs a new one.
+            let (small, large) = (vec![1; 100], vec![2; 20 << 10]);
+            let (told, tells) = mpsc::channel();
+            let shared = Arc::clone(&journal);
+            std::thread::spawn(move || {
+                let mut state = locked(&shared.state);
+                let mut tickets = Vec::new();
+                for record in [&small, &large] {
+                    let (lsn, ticket) = (state.next_lsn, state.take_ticket(Durability::Sync));
+                    state.next_lsn = lsn.plus(1);
+                    state.gather.push(ticket, lsn, &[record]);
+                    state.records += 1;
+                    state.record_bytes += record.len() as u64;
+                    tickets.push(ticket);
+                }
+                let first = shared.wait(state, tickets[0], Durability::Sync);
+                let second = shared.wait(locked(&shared.state), tickets[1], Durability::Sync);
+                told.send((first, second)).unwrap();
+            });
+            let answers = tells.recv_timeout(Duration::from_secs(60));
+            let (first, second) = answers.unwrap_or_else(|_| panic!("fault after {offset} events: somebody waits"));
+            let is_full = |outcome: &Result<()>| outcome.as_ref().is_err_and(|e| e.kind() == ErrorKind::Full);
+            refusals += usize::from(first.is_ok() && is_full(&second));
+            let image = sim.crash(usize::MAX, Crash::Nothing);
+            let mut seen = Vec::new();
+            drop(open(&image, &mut seen));
+            let expected = 1 + usize::from(first.is_ok()) + usize::from(second.is_ok());
+            assert!(seen.len() >= expected, "fault after {offset} events: {} of {expected} records", seen.len());
+        }
+        assert!(refusals > 0, "at no place was the first one taken and the second one refused");
     }
 }
