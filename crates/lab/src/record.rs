@@ -210,7 +210,7 @@ impl CompactionFigures {
 
 impl From<Option<Compaction>> for CompactionFigures {
     fn from(told: Option<Compaction>) -> Self {
-        told.map_or_else(Self::default, |Compaction { count, seconds, latency_ns_p50, bytes }| Self {
+        told.map_or_else(Self::default, |Compaction { count, seconds, latency_ns_p50, bytes, moves: _ }| Self {
             count: Some(count),
             seconds: Some(seconds),
             latency_ns_p50,

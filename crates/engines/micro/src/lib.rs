@@ -22,6 +22,7 @@
 
 pub mod btree;
 mod figures;
+mod heap;
 mod home;
 pub mod lsm;
 mod poison;

@@ -47,6 +47,8 @@ impl Work {
             };
             if line.contains("Level-0 table #") && line.contains(" bytes OK") {
                 work.flushed_bytes += line.split_once(": ").and_then(|(_, rest)| first_number(rest)).unwrap_or(0);
+            } else if line.contains(" Moved #") {
+                work.compaction.moves += 1;
             } else if line.contains(" Compacting ") {
                 began = seconds_of_day(line);
             } else if line.contains(" Compacted ") {
@@ -86,9 +88,11 @@ mod tests {
                    2026/11/21-23:59:59.500000 140 Level-0 table #5: 1000 bytes OK\n\
                    2026/11/21-23:59:59.500000 140 Compacting 4@0 + 1@1 files\n\
                    2026/11/21-23:59:59.600000 140 Generated table #8@0: 2 keys, 10 bytes\n\
-                   2026/11/22-00:00:00.250000 140 Compacted 4@0 + 1@1 files => 4096 bytes\n";
+                   2026/11/22-00:00:00.250000 140 Compacted 4@0 + 1@1 files => 4096 bytes\n\
+                   2026/11/22-00:00:00.260000 140 Moved #8 to level-2 10 bytes OK: files[ 0 1 1 0 0 0 0 ]\n";
         let work = Work::from_log(log);
         assert_eq!((work.flushed_bytes, work.compaction.count, work.compaction.bytes), (1000, 1, 4096));
+        assert_eq!(work.compaction.moves, 1, "a table that moves is no compaction");
         assert!((work.compaction.seconds - 0.75).abs() < 1e-6);
         let p50 = work.compaction.latency_ns_p50.unwrap();
         assert!(p50.abs_diff(750_000_000) < 1_000, "{p50} ns");

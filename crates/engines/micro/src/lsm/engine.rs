@@ -276,7 +276,9 @@ impl Engine for MicroLsm {
             physical_bytes: Some(count(|table| table.bytes()) + journal.file_bytes),
             written_bytes: Some(figures.written() + journal.written_bytes),
             unflushed_bytes: Some(view.memtable.table_bytes()),
-            cache_bytes: Some(self.shared.cache.weight() + view.memtable.bytes() as u64),
+            cache_bytes: Some(
+                self.shared.cache.weight() + view.levels.lead_bytes() + view.memtable.memory_bytes() as u64,
+            ),
             cache_hits_misses: Some(figures.hits_misses()),
             compaction: Some(figures.compaction()),
             options: self.own.describe(self.behaviour),

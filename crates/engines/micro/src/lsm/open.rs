@@ -32,11 +32,11 @@ const PUBLISHED_RECORDS: usize = 1000;
 /// Options of this engine alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LsmOptions {
-    /// Blocks in memory, in bytes.
+    /// Blocks in memory, and what leads to them (first keys of blocks, filters), in bytes.
     pub cache_bytes: u64,
     /// The memtable is full at so many keys,
     pub memtable_records_max: usize,
-    /// or at so many bytes of entries.
+    /// or at so many bytes of memory, which small entries fill many times as fast as tables.
     pub memtable_bytes_max: usize,
     /// About so many bytes has a table that a compaction writes.
     pub table_bytes: u64,
@@ -75,13 +75,13 @@ impl LsmOptions {
 
     pub(super) fn describe(&self, behaviour: Behaviour) -> Vec<(String, String)> {
         let (described, memtable) = match behaviour {
-            Behaviour::Honest => ("honest: a journal", format!("{} bytes", self.memtable_bytes_max)),
+            Behaviour::Honest => ("honest: a journal", format!("{} bytes of memory", self.memtable_bytes_max)),
             Behaviour::Published => ("published: no journal", format!("{} records", self.memtable_records_max)),
         };
         let mut all = vec![
             ("behaviour", described.to_owned()),
             ("memtable", memtable),
-            ("block_cache_bytes", self.cache_bytes.to_string()),
+            ("block_cache_bytes", format!("{}, first keys and filters included", self.cache_bytes)),
             ("block_bytes", "4096, or more for one large entry".to_owned()),
             ("bloom", "10 bits per key".to_owned()),
             ("compaction", "levelled, by who writes".to_owned()),
@@ -177,6 +177,7 @@ pub fn open_with(
         false => read_manifest(&shared)?,
     };
     remove_strays(&shared, &levels)?;
+    levels.leave_room(&shared, own.cache_bytes);
     let memtable = Memtable::default();
     let journal = match behaviour {
         Behaviour::Honest => Some(replay(&io, &options.dir.join(JOURNAL_DIR), own, head, &memtable)?),
