@@ -16,6 +16,9 @@ pub struct Stats {
     /// Bytes that it has still to write for what was put, if nothing more came: dirty pages, a memtable as a table. They belong to the
     /// write amplification of a run that ends before them.
     pub unflushed_bytes: Option<u64>,
+    /// Whether closing leaves `unflushed_bytes` unwritten, because a log has them until the next opening: then the kernel has not counted them
+    /// either when the process has ended.
+    pub leaves_unflushed: bool,
     /// Bytes of cache in use.
     pub cache_bytes: Option<u64>,
     /// Cache hits and misses since it was opened.
