@@ -423,9 +423,11 @@ fn the_workloads_over_trees_are_done_again_with_each_published_figure_beside_its
     }
     let scans = figures.iter().find(|f| f["load"] == "E, os" && f["of"] == "scan, mean").expect("scans");
     assert!(scans["measured"].as_f64() > Some(0.0) && scans["p99_ns"].as_f64() > Some(0.0), "{scans}");
-    let verdicts: Vec<_> =
-        found["findings"].as_array().expect("findings").iter().map(|f| f["verdict"].clone()).collect();
+    let findings = found["findings"].as_array().expect("findings");
+    let verdicts: Vec<_> = findings.iter().map(|f| f["verdict"].clone()).collect();
     assert!(verdicts.contains(&"unknown".into()), "nothing was measured of PostgreSQL: {verdicts:?}");
+    let told = |f: &serde_json::Value| f["measured"].as_str().is_some_and(|text| text.contains("0 compactions"));
+    assert!(findings.iter().any(told), "1 MB is not merged, and nobody is told: {findings:?}");
     let page = fs::read_to_string(dir.path().join("again.html")).expect("the report");
     assert!(page.contains("Figures, published and measured") && page.contains("A-load, os"));
     assert_eq!(stores(&dir.path().join("runs")), 0, "a store is left behind");
