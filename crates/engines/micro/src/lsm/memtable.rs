@@ -181,9 +181,9 @@ mod tests {
         assert_eq!((get(&table, b"l", first), get(&table, b"m", second)), (None, None));
         assert_eq!(table.read().map[&b"k"[..]].older.len(), 2);
         assert_eq!(table.bytes(), 2 * ENTRY_BYTES + 2 + 2);
-        // However often a key is put between snapshots, the memtable becomes full: two keys, their values, two older versions (one of them
-        // with a value) in a list that has room for four.
-        let memory = 2 * NODE_BYTES + 2 * 32 + 2 * 32 + 4 * VERSION_BYTES + 32;
+        // However often a key is put between snapshots, the memtable becomes full: two keys, two values, two older ones in a list that has
+        // room for four.
+        let memory = 2 * NODE_BYTES + (2 + 2 + 2) * 32 + 4 * VERSION_BYTES;
         assert_eq!(table.memory_bytes(), memory);
         assert!(table.is_full(4, usize::MAX) && !table.is_full(5, usize::MAX));
         assert!(table.is_full(9, memory) && !table.is_full(9, memory + 1));
