@@ -6,7 +6,7 @@
 //! - a buffer that is aligned for direct reads takes twice its bytes: glibc leaves a hole before each of them that the next one does not fit.
 //!   So nothing is kept where it was read: one buffer of the thread takes what a direct read brings, and who keeps it copies it ([`read`]).
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::io;
 
 use biombo_base::io::{AlignedBuf, File};
@@ -20,20 +20,19 @@ pub(crate) fn heap_bytes(bytes: usize) -> usize {
 }
 
 thread_local! {
-    static BUFFER: RefCell<AlignedBuf> = const { RefCell::new(AlignedBuf::new()) };
+    static BUFFER: Cell<AlignedBuf> = const { Cell::new(AlignedBuf::new()) };
 }
 
 /// Read `bytes` bytes at `offset` and hand them to `seen`: fewer where the file ends before.
 pub(crate) fn read<R>(file: &dyn File, offset: u64, bytes: usize, seen: impl FnOnce(&[u8]) -> R) -> io::Result<R> {
-    BUFFER.with_borrow_mut(|buffer| {
-        buffer.resize(bytes);
-        let read = file.read_at(buffer, offset)?;
-        let seen = seen(&buffer[..read]);
-        if buffer.capacity() > KEPT_BYTES_MAX {
-            *buffer = AlignedBuf::new();
-        }
-        Ok(seen)
-    })
+    // A thread that is about to end may have none any more.
+    let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
+    buffer.resize(bytes);
+    let seen = file.read_at(&mut buffer, offset).map(|read| seen(&buffer[..read]));
+    if buffer.capacity() <= KEPT_BYTES_MAX {
+        let _ = BUFFER.try_with(|kept| kept.set(buffer));
+    }
+    seen
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ fn memtable_of(dir: &Path, key: impl Fn(u64) -> [u8; 8]) {
     for number in 0..200_000 {
         engine.apply(&[Op::Put { key: &key(number), value: &value }], Durability::Os).expect("put");
     }
-    let (told, taken) = (told(&engine), memory_bytes() - before);
+    let (told, taken) = (told(&engine), memory_bytes().saturating_sub(before));
     println!("{told} bytes told, {taken} taken: {} by entry", taken / 200_000);
     assert!((0.85..1.25).contains(&(told as f64 / taken as f64)), "{told} bytes told, {taken} taken");
 }
@@ -83,7 +83,7 @@ fn within_its_cache(kind: &EngineKind, dir: &Path) {
     let mut most = 0;
     let mut look = |number: u64| {
         if number.is_multiple_of(1_000) {
-            let (told, taken) = (told(&engine), memory_bytes() - before);
+            let (told, taken) = (told(&engine), memory_bytes().saturating_sub(before));
             most = most.max(taken);
             assert!(told <= CACHE_BYTES * 21 / 20, "after {number}: it says {told} bytes of {CACHE_BYTES}");
             assert!(
