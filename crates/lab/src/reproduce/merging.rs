@@ -1,7 +1,7 @@
 //! Runs long enough for merge trees to merge: caches well below the data, and a word where a run ended before the first compaction.
 //!
 //! With the usual cache of gigabytes, RocksDB's memtable alone has 128 MiB: a run of 100 MB would end before its first flush, and no
-//! byte of it would be written but into the log. Published data is many times the cache.
+//! byte of it would be written but into the log. A comparison of trees is published with data of many times the caches.
 
 use super::{Finding, Verdict};
 use crate::record::Record;
