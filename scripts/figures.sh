@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The figures that Biombo is held to, measured again beside its peers: each part a kind of work, in two sets. Nothing else should run.
+# The figures that Biombo is held to, measured again beside its peers: each part a kind of work, in three sets. Nothing else should run.
 #
 #   scripts/figures.sh log           the engine log beside other engines, an hour and a half on two cores (make figures)
 #   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, for hours (make figures-moving)
+#   scripts/figures.sh lab           the laboratory's own engines, with many operations and with data larger than memory (make figures-lab)
 #   scripts/figures.sh PART...       these alone
 #   scripts/figures.sh --list        the parts, with what they measure
 #   scripts/figures.sh --summary     the medians and ratios of what was measured so far
@@ -26,6 +27,7 @@ fail() {
 
 log=(pairs others fill sync amplification tail larger index reference reopen)
 moving=(keeps shifts groups multi-get skew stall route)
+lab=(micro-operations micro-cache micro-memory)
 declare -A what=(
   [pairs]='A to F of YCSB, os, 2 threads: log used directly and in 8 hard partitions, lmdb, tkrzw-hash'
   [others]='the same over the other peers, two rounds: to see which is the best one'
@@ -44,6 +46,9 @@ declare -A what=(
   [skew]='all of the load on one of two pinned workers'
   [stall]='latencies while 1 GB moves and at rest, in an open loop, over log and lmdb'
   [route]='routing with a million pinned keys, and what the tracker costs'
+  [micro-operations]='10 million operations of A over micro-btree and micro-lsm, with their journals'
+  [micro-cache]='A and C, uniform, over both: 256 MiB of data, four times the cache'
+  [micro-memory]='the same with 512 MiB of data, four times the memory that a control group allows'
 )
 
 # Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device.
@@ -80,15 +85,16 @@ summary() {
 }
 
 case "${1:-}" in
-  --list) for part in "${log[@]}" "${moving[@]}"; do printf '%-14s %s\n' "$part" "${what[$part]}"; done; exit 0 ;;
+  --list) for part in "${log[@]}" "${moving[@]}" "${lab[@]}"; do printf '%-16s %s\n' "$part" "${what[$part]}"; done; exit 0 ;;
   --summary) summary; exit 0 ;;
-  '' | -*) fail "usage: scripts/figures.sh log | moving | PART... | --list | --summary" ;;
+  '' | -*) fail "usage: scripts/figures.sh log | moving | lab | PART... | --list | --summary" ;;
 esac
 parts=()
 for part; do
   case $part in
     log) parts+=("${log[@]}") ;;
     moving) parts+=("${moving[@]}") ;;
+    lab) parts+=("${lab[@]}") ;;
     *) parts+=("$part") ;;
   esac
 done
@@ -181,6 +187,10 @@ skew_round() {
     --executor pinned --workers 2
 }
 
+# The lab's own engines; records of 512 bytes, uniform: what a cache or memory does not hold is read.
+micro=(ycsb --engine micro-btree,micro-lsm --threads 2)
+micro_larger=("${micro[@]}" --workload a,c --distribution uniform --value-bytes 496 --seconds 10 --repeat 3)
+
 for part in "${parts[@]}"; do
   begun=$SECONDS
   echo
@@ -209,6 +219,9 @@ for part in "${parts[@]}"; do
     route)
       cargo bench --locked -p biombo-store --bench route || fail "the bench failed"
       cargo bench --locked -p biombo-tracker --bench tracker || fail "the bench failed" ;;
+    micro-operations) run "${micro[@]}" --workload a --records 1000000 --value-bytes 100 --operations 10000000 ;;
+    micro-cache) run "${micro_larger[@]}" --records 524288 --cache-bytes 64MiB ;;
+    micro-memory) run "${micro_larger[@]}" --records 1048576 --cache-bytes 64MiB --memory-bytes 128MiB ;;
     index) BIOMBO_INDEX_KEYS=1000000 cargo bench --locked -p biombo-log --bench index || fail "the bench failed" ;;
     reference)
       BIOMBO_READ_RECORDS=1000000 BIOMBO_READ_ROUNDS=$pairs BIOMBO_READ_SECONDS=1.5 BIOMBO_READ_DIR=$work \

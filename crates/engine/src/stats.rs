@@ -16,6 +16,9 @@ pub struct Stats {
     /// Bytes that it has still to write for what was put, if nothing more came: dirty pages, a memtable as a table. They belong to the
     /// write amplification of a run that ends before them.
     pub unflushed_bytes: Option<u64>,
+    /// Whether closing leaves `unflushed_bytes` unwritten, because a log has them until the next opening: then the kernel has not counted them
+    /// either when the process has ended.
+    pub leaves_unflushed: bool,
     /// Bytes of cache in use.
     pub cache_bytes: Option<u64>,
     /// Cache hits and misses since it was opened.
@@ -45,6 +48,8 @@ pub struct Compaction {
     pub latency_ns_p50: Option<u64>,
     /// Bytes that they wrote.
     pub bytes: u64,
+    /// Tables that went a level down as they were: nothing was read or written, so they are none of `count`.
+    pub moves: u64,
 }
 
 /// The segments of a log that is the data.
@@ -120,6 +125,7 @@ impl Compaction {
             sum.count += one.count;
             sum.seconds += one.seconds;
             sum.bytes += one.bytes;
+            sum.moves += one.moves;
             medians.extend(one.latency_ns_p50.map(|median| (median, one.count)));
         }
         medians.sort_unstable();
@@ -142,9 +148,9 @@ mod tests {
 
     #[test]
     fn instances_add_up_and_the_median_is_that_of_most_compactions() {
-        let one = |count, latency_ns_p50| Compaction { count, seconds: 0.5, latency_ns_p50, bytes: 10 };
+        let one = |count, latency_ns_p50| Compaction { count, seconds: 0.5, latency_ns_p50, bytes: 10, moves: 2 };
         let busy = Compaction::together(&[one(1, Some(900)), one(7, Some(20)), one(2, Some(5)), one(3, None)]);
-        assert_eq!(busy, Compaction { count: 13, seconds: 2.0, latency_ns_p50: Some(20), bytes: 40 });
+        assert_eq!(busy, Compaction { count: 13, seconds: 2.0, latency_ns_p50: Some(20), bytes: 40, moves: 8 });
         assert_eq!(Compaction::together(&[one(0, None)]).latency_ns_p50, None);
         assert_eq!(Compaction::together(&[]), Compaction::default());
     }

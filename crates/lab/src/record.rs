@@ -67,9 +67,9 @@ pub struct Record {
     pub logical_write_bytes: u64,
     /// Bytes written to storage on behalf of the process and those that it started, opening, load phase and closing included.
     pub physical_write_bytes: u64,
-    /// `physical_write_bytes` by `logical_write_bytes`.
+    /// `physical_write_bytes` and `unflushed_write_bytes` by `logical_write_bytes`.
     pub waf: Option<f64>,
-    /// Write amplification by each counter.
+    /// Write amplification by each counter, `unflushed_write_bytes` included.
     pub waf_by: WafBy,
     /// The load phase; zeros where there was none.
     pub load: Load,
@@ -82,6 +82,9 @@ pub struct Record {
     /// The version of this program.
     pub version: String,
 
+    /// Bytes that were put and that closing left for the next opening to write (a memtable, which a log has), by the engine's own word.
+    #[serde(default)]
+    pub unflushed_write_bytes: u64,
     /// The workers of the executor `pinned`; `null` under `direct`.
     #[serde(default)]
     pub workers: Option<u32>,
@@ -210,7 +213,7 @@ impl CompactionFigures {
 
 impl From<Option<Compaction>> for CompactionFigures {
     fn from(told: Option<Compaction>) -> Self {
-        told.map_or_else(Self::default, |Compaction { count, seconds, latency_ns_p50, bytes }| Self {
+        told.map_or_else(Self::default, |Compaction { count, seconds, latency_ns_p50, bytes, moves: _ }| Self {
             count: Some(count),
             seconds: Some(seconds),
             latency_ns_p50,

@@ -1,5 +1,7 @@
 //! One run, described so that another process can do it.
 
+mod room;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -245,13 +247,6 @@ impl RunSpec {
     /// Bytes of keys and values that it puts, load phase included; for a run by seconds a guess.
     pub fn put_bytes(&self) -> u64 {
         self.loaded().saturating_add(self.puts()).saturating_mul(self.record_bytes())
-    }
-
-    /// Bytes on disk that the run may need at its worst: three times what it puts, where updates of the same records do
-    /// not add up for ever, and some room for logs.
-    pub fn disk_bytes_needed(&self) -> u64 {
-        let records = self.loaded().saturating_add(self.puts().min(self.records.max(1_000)));
-        records.saturating_mul(self.record_bytes()).saturating_mul(3).saturating_add(64 << 20)
     }
 
     fn record_bytes(&self) -> u64 {

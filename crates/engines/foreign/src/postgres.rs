@@ -322,6 +322,7 @@ impl Engine for Postgres {
                 seconds: (now.checkpoint_seconds - self.before.checkpoint_seconds).max(0.0),
                 latency_ns_p50: None,
                 bytes: since(now.checkpoint_pages, self.before.checkpoint_pages) * page,
+                moves: 0,
             }),
             elsewhere: self.server.is_none(),
             options: self.options.clone(),

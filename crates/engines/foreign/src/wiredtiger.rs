@@ -296,6 +296,7 @@ impl Engine for WiredTiger {
                 seconds: milliseconds as f64 / 1e3,
                 latency_ns_p50: None,
                 bytes: blocks,
+                moves: 0,
             }),
             options: self.options.clone(),
             ..Stats::default()

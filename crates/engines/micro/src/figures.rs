@@ -21,6 +21,7 @@ pub(crate) struct Figures {
 struct Works {
     times_ns: Vec<u64>,
     bytes: u64,
+    moves: u64,
 }
 
 impl Figures {
@@ -54,6 +55,11 @@ impl Figures {
         done
     }
 
+    /// A table went a level down as it was, which is no compaction: nothing was read or written.
+    pub fn moved(&self) {
+        self.works.lock().unwrap_or_else(PoisonError::into_inner).moves += 1;
+    }
+
     /// All of them.
     pub fn compaction(&self) -> Compaction {
         let works = self.works.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,6 +70,7 @@ impl Figures {
             seconds: times.iter().sum::<u64>() as f64 / 1e9,
             latency_ns_p50: times.get(times.len() / 2).copied(),
             bytes: works.bytes,
+            moves: works.moves,
         }
     }
 }

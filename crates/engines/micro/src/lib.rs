@@ -22,7 +22,9 @@
 
 pub mod btree;
 mod figures;
+mod heap;
 mod home;
+mod journaled;
 pub mod lsm;
 mod poison;
 mod record;

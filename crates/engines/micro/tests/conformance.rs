@@ -32,13 +32,13 @@ fn small_btree() -> Subject {
     Subject::new("micro-btree-small", (btree::kind(Honest).capabilities)(), open).with_budget(SHORT)
 }
 
-/// A memtable of 8 KiB, tables of 16 KiB, four levels in use.
+/// A memtable of 32 KiB of memory, tables of 16 KiB, four levels in use.
 fn small_lsm() -> Subject {
     let open = |dir: &Path| -> Result<Arc<dyn Engine>> {
         let options = OpenOptions::new(dir);
         let mut own = lsm::LsmOptions {
             cache_bytes: 64 << 10,
-            memtable_bytes_max: 8 << 10,
+            memtable_bytes_max: 32 << 10,
             table_bytes: 16 << 10,
             level0_tables_max: 2,
             level1_bytes_max: 64 << 10,

@@ -28,7 +28,7 @@ fn btree_subject() -> Subject {
 
 fn lsm_subject() -> Subject {
     let mut own = lsm::LsmOptions {
-        memtable_bytes_max: 8 << 10,
+        memtable_bytes_max: 16 << 10,
         table_bytes: 16 << 10,
         level0_tables_max: 2,
         level1_bytes_max: 24 << 10,

@@ -27,7 +27,7 @@ fn btree_of(random: &mut Random) -> Subject {
 fn lsm_of(random: &mut Random) -> Subject {
     let mut own = lsm::LsmOptions {
         cache_bytes: [0, 1 << 20][random.below(2) as usize],
-        memtable_bytes_max: [2 << 10, 16 << 10][random.below(2) as usize],
+        memtable_bytes_max: [4 << 10, 32 << 10][random.below(2) as usize],
         table_bytes: 12 << 10,
         level0_tables_max: 2,
         level1_bytes_max: 24 << 10,

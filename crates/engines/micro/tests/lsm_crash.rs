@@ -15,7 +15,7 @@ use subject::Subject;
 fn random_subject(random: &mut Random) -> Subject {
     let mut own = LsmOptions {
         cache_bytes: [0, 16 << 10, 1 << 20][random.below(3) as usize],
-        memtable_bytes_max: [1 << 10, 4 << 10, 16 << 10][random.below(3) as usize],
+        memtable_bytes_max: [2 << 10, 8 << 10, 32 << 10][random.below(3) as usize],
         table_bytes: [4 << 10, 12 << 10][random.below(2) as usize],
         level0_tables_max: 1 + random.below(3) as usize,
         level1_bytes_max: [12 << 10, 40 << 10][random.below(2) as usize],

@@ -103,12 +103,15 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     let moved = target.moved()?;
     target.close()?;
     disk::settle(&spec.dir)?;
+    // What is still to be written was put in this run: without it a short one would flatter who writes late.
+    let unflushed = stats.unflushed_bytes.unwrap_or(0);
     let written = Written {
-        // What is still to be written was put in this run: without it a short one would flatter who writes late.
-        engine: stats.written_bytes.map(|bytes| bytes + stats.unflushed_bytes.unwrap_or(0)),
+        engine: stats.written_bytes.map(|bytes| bytes + unflushed),
         // What a server of somebody else's writes, the kernel counts for that one.
         process: difference(process::written_bytes(), process_before).filter(|_| !stats.elsewhere),
         device: difference(device.as_ref().and_then(Device::written_bytes), device_before),
+        // Who writes it on closing has it in the other counters by now.
+        left: if stats.leaves_unflushed { unflushed } else { 0 },
     };
     let disk_bytes = match stats.physical_bytes {
         Some(bytes) if stats.elsewhere => bytes,
@@ -127,12 +130,23 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     Ok(record)
 }
 
-/// Bytes written to storage in the whole run, by each counter.
+/// Bytes written to storage in the whole run, by each counter, and what nobody but the engine itself has counted: it was put, and closing
+/// left it unwritten.
 #[derive(Clone, Copy)]
 struct Written {
     engine: Option<u64>,
     process: Option<u64>,
     device: Option<u64>,
+    left: u64,
+}
+
+impl Written {
+    /// Write amplification by each counter, what was left unwritten included.
+    fn waf_by(self, logical: u64) -> WafBy {
+        let by = |bytes: Option<u64>| bytes.filter(|_| logical > 0).map(|bytes| bytes as f64 / logical as f64);
+        let with_left = |bytes: Option<u64>| by(bytes.map(|bytes| bytes + self.left));
+        WafBy { engine: by(self.engine), process: with_left(self.process), device: with_left(self.device) }
+    }
 }
 
 fn difference(after: Option<u64>, before: Option<u64>) -> Option<u64> {
@@ -149,8 +163,7 @@ fn record(
     disk_bytes: u64,
 ) -> Record {
     let logical = loaded.bytes + ran.logical_write_bytes;
-    let by = |bytes: Option<u64>| bytes.filter(|_| logical > 0).map(|bytes| bytes as f64 / logical as f64);
-    let waf_by = WafBy { engine: by(written.engine), process: by(written.process), device: by(written.device) };
+    let waf_by = written.waf_by(logical);
     // One counter for every engine of a table; the engines' own stand beside it.
     let physical = written.process.or(written.engine);
     let per_second = |count: u64, seconds: f64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
@@ -185,7 +198,8 @@ fn record(
         disk_bytes,
         logical_write_bytes: logical,
         physical_write_bytes: physical.unwrap_or(0),
-        waf: by(physical),
+        unflushed_write_bytes: written.left,
+        waf: waf_by.process.or(waf_by.engine),
         waf_by,
         load: Load { seconds: loaded.seconds, ops_per_s: per_second(loaded.records, loaded.seconds) },
         moves: moved.moves,
@@ -247,5 +261,18 @@ impl<W: Write + Send> Output<W> {
             drop(done);
             result
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without it, an LSM-tree whose memtable holds all of a short run would write each byte once, into its log.
+    #[test]
+    fn what_closing_leaves_unwritten_counts_with_every_counter_once() {
+        let written = Written { engine: Some(300), process: Some(210), device: None, left: 90 };
+        assert_eq!(written.waf_by(100), WafBy { engine: Some(3.0), process: Some(3.0), device: None });
+        assert_eq!(written.waf_by(0), WafBy::default());
     }
 }

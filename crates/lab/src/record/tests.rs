@@ -17,7 +17,8 @@ const DOCUMENTED: &str = r#"{"bench":"ycsb","workload":"a","engine":"log","parti
  "host":{"cpu":"","cores":2,"kernel":""},"version":""}"#;
 
 /// What this version adds at the top.
-const ADDED: [&str; 15] = [
+const ADDED: [&str; 16] = [
+    "unflushed_write_bytes",
     "workers",
     "distribution",
     "compression_ratio",
@@ -65,6 +66,7 @@ pub(crate) fn record(engine: &str, partitioning: &str, repetition: u32, ops_per_
         disk_bytes: 2 << 20,
         logical_write_bytes: 1_500_000,
         physical_write_bytes: 3_000_000,
+        unflushed_write_bytes: 0,
         waf: Some(2.0),
         waf_by: WafBy { engine: Some(1.5), process: Some(2.0), device: None },
         load: Load { seconds: 0.1, ops_per_s: 10_000.0 },

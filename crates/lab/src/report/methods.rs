@@ -77,7 +77,9 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
             true,
             "WAF (write amplification) is the bytes that the kernel counts as written to storage for the process, by the \
              bytes of keys and values put, load phase and closing included; beside it by the engine's own counters, and by \
-             those of the block device, which count what anybody wrote to it meanwhile. Compactions are those, or the \
+             those of the block device, which count what anybody wrote to it meanwhile. What was put and is still to be written counts \
+             with each of them: also what closing leaves to a log and the next opening, as a memtable of RocksDB or LevelDB is, by the \
+             engine's own word. Compactions are those, or the \
              cleanings or checkpoints, that the engine tells of since it was opened; what it still owes at the end is not \
              waited for. Memory is the most that the process \
              had resident; pages of mapped files count, those of the kernel's cache do not. Processor time is the process's from its start \

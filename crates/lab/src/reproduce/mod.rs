@@ -10,6 +10,7 @@ mod figures;
 mod judge;
 pub mod leveldb_sizes;
 pub mod logstore;
+mod merging;
 mod print;
 pub mod repart_kv;
 

@@ -183,6 +183,7 @@ fn together(store: StoreStats) -> Stats {
         physical_bytes: store.physical_bytes,
         written_bytes: store.engine_write_bytes,
         unflushed_bytes: sum(|s| s.unflushed_bytes),
+        leaves_unflushed: store.instances.iter().any(|s| s.leaves_unflushed),
         cache_bytes: sum(|s| s.cache_bytes),
         cache_hits_misses: hits_misses
             .map(|all| all.into_iter().fold((0, 0), |(hits, misses), (h, m)| (hits + h, misses + m))),

@@ -90,6 +90,7 @@ impl Cleaner {
             seconds: self.busy_ns as f64 / 1e9,
             latency_ns_p50: times.get(times.len() / 2).copied(),
             bytes: self.bytes,
+            moves: 0,
         }
     }
 

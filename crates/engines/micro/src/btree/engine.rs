@@ -23,8 +23,8 @@ use super::pages::Pages;
 use super::tree::Tree;
 use crate::Behaviour;
 use crate::home::{Home, make_copy_target, sync_copy};
+use crate::journaled;
 use crate::poison::Poison;
-use crate::record::encode;
 
 /// Bytes of one batch of a copy.
 const COPY_BATCH_BYTES: usize = 1 << 20;
@@ -91,19 +91,8 @@ impl MicroBtree {
         if writer.journaled_bytes >= self.own.checkpoint_bytes {
             self.checkpoint_with(writer).map_err(|e| self.poison.after(e))?;
         }
-        let durability = match durability {
-            Durability::Sync => biombo_journal::Durability::Sync,
-            Durability::Os | Durability::Relaxed => biombo_journal::Durability::Os,
-        };
-        writer.record.clear();
-        encode(ops, &mut writer.record);
-        let records: [&[u8]; 1] = [&writer.record];
-        match journal.append_batch(if ops.is_empty() { &[] } else { &records }, durability) {
-            Ok(_) => writer.journaled_bytes += writer.record.len() as u64,
-            // Nothing was written.
-            Err(e) if matches!(e.kind(), ErrorKind::Full | ErrorKind::Invalid) => return Err(e),
-            Err(e) => return Err(self.poison.after(e)),
-        }
+        journaled::append(journal, &self.poison, ops, durability, &mut writer.record)?;
+        writer.journaled_bytes += writer.record.len() as u64;
         let mut tree = self.change();
         apply_to(&mut tree, &self.pages, ops)
             .and_then(|()| write_back(&mut tree, &self.pages, self.own.dirty_pages_max))

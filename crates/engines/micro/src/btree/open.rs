@@ -1,13 +1,12 @@
 //! Opening and creating instances.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, RwLock};
 
 use biombo_base::io::{Io, IoMode, RealIo};
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::combine::Combiner;
-use biombo_engine::{Capabilities, Durability, EngineKind, OpenOptions};
-use biombo_journal::{Journal, JournalOptions, Lsn, Modes};
+use biombo_engine::{Capabilities, EngineKind, Op, OpenOptions};
+use biombo_journal::{JournalOptions, Lsn};
 
 use super::engine::{MicroBtree, Writer, apply_to, write_back};
 use super::meta::{META_PAGES, Meta};
@@ -17,16 +16,13 @@ use super::space::Space;
 use super::tree::Tree;
 use crate::Behaviour;
 use crate::home::Home;
+use crate::journaled;
 use crate::poison::Poison;
-use crate::record::decode;
 
 /// The file of pages, in the directory of the instance.
 pub(crate) const PAGES_FILE: &str = "tree.pages";
-/// The journal's directory there.
-pub(crate) const JOURNAL_DIR: &str = "journal";
 
 const KEY_BYTES_MAX: usize = 512;
-const VALUE_BYTES_MAX: usize = 16 << 20;
 
 /// Options of this engine alone.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,12 +46,7 @@ impl BtreeOptions {
             cache_pages: pages - pages / 4,
             dirty_pages_max: pages / 4,
             checkpoint_bytes: (options.cache_bytes * 2).clamp(8 << 20, 256 << 20),
-            journal: JournalOptions {
-                segment_bytes: 4 << 20,
-                modes: Modes::ByDurability,
-                unsynced_segments_max: 2,
-                ..JournalOptions::default()
-            },
+            journal: journaled::options(),
         }
     }
 
@@ -108,21 +99,17 @@ pub fn kind(behaviour: Behaviour) -> EngineKind {
 }
 
 fn capabilities(behaviour: Behaviour) -> Capabilities {
-    let survives = (behaviour == Behaviour::Honest).then_some(Durability::Os);
     Capabilities {
-        ordered: true,
         snapshots: false,
         atomic_batches: behaviour == Behaviour::Honest,
-        survives_kill: survives,
-        survives_power_cut: survives,
-        // A sync is that of the write: callers who wait together gain by writing together.
-        sync_apart: false,
-        costly_transactions: false,
-        checkpoints: true,
-        persistent: true,
         key_bytes_max: KEY_BYTES_MAX,
-        value_bytes_max: VALUE_BYTES_MAX,
+        ..journaled::capabilities(behaviour)
     }
+}
+
+/// The tree does whatever there is.
+pub(super) fn is_own(_: &Op<'_>) -> bool {
+    true
 }
 
 /// Open or create an instance on a file system.
@@ -172,7 +159,13 @@ pub fn open_with(
         }
     };
     let journal = match behaviour {
-        Behaviour::Honest => Some(replay(&io, &options.dir.join(JOURNAL_DIR), own, &meta, &mut tree, &pages)?),
+        Behaviour::Honest => {
+            let take_up = |ops: &[Op<'_>]| {
+                apply_to(&mut tree, &pages, ops)?;
+                write_back(&mut tree, &pages, own.dirty_pages_max)
+            };
+            Some(journaled::open(&io, &options.dir, &own.journal, meta.lsn, is_own, take_up)?)
+        }
         Behaviour::Published => None,
     };
     let is_new = home.is_new();
@@ -230,30 +223,4 @@ fn found_tree(pages: &Pages, meta: &Meta, behaviour: Behaviour) -> Result<Tree> 
         Behaviour::Published => Space::in_place(used),
     };
     Ok(Tree::new(meta.root, meta.keys, meta.logical_bytes, space, behaviour))
-}
-
-/// Open the journal, and do to the tree what came after its checkpoint.
-fn replay(
-    io: &Arc<dyn Io>,
-    dir: &Path,
-    own: &BtreeOptions,
-    meta: &Meta,
-    tree: &mut Tree,
-    pages: &Pages,
-) -> Result<Journal> {
-    let mut take_up = |lsn: Lsn, record: &[u8]| {
-        if lsn < meta.lsn {
-            return Ok(());
-        }
-        let ops = decode(record);
-        let ops = ops.ok_or_else(|| Error::corruption(dir, 0, format!("record {lsn} is none of this engine")))?;
-        apply_to(tree, pages, &ops)?;
-        write_back(tree, pages, own.dirty_pages_max)
-    };
-    let journal = Journal::open(Arc::clone(io), dir, own.journal.clone(), &mut take_up)?;
-    if journal.first_lsn() > meta.lsn || journal.next_lsn() < meta.lsn {
-        let why = format!("it does not have the records from {} on; restore the directory from a copy", meta.lsn);
-        return Err(Error::corruption(dir, 0, why));
-    }
-    Ok(journal)
 }

@@ -56,16 +56,9 @@ impl Stored<'_> {
     }
 }
 
-/// See the module.
-pub(crate) struct Page(AlignedBuf);
-
-impl Clone for Page {
-    fn clone(&self) -> Self {
-        let mut copy = AlignedBuf::with_capacity(PAGE_BYTES);
-        copy.extend_from_slice(&self.0);
-        Self(copy)
-    }
-}
+/// See the module. Its memory is not aligned for direct reads: that would take twice as much ([`crate::heap`]).
+#[derive(Clone)]
+pub(crate) struct Page(Box<[u8]>);
 
 fn u16_at(bytes: &[u8], at: usize) -> usize {
     usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
@@ -92,23 +85,23 @@ impl Page {
     }
 
     fn new(kind: u8, first: u32) -> Self {
-        let mut page = Self(AlignedBuf::zeroed(PAGE_BYTES));
+        let mut page = Self(vec![0; PAGE_BYTES].into());
         page.0[4] = kind;
         put_u16(&mut page.0, 8, PAGE_BYTES);
         put_u32(&mut page.0, 12, first);
         page
     }
 
-    /// The page that was read into `bytes`, or what is wrong with it. A page that is younger than `generation` is not the one that was
+    /// The page that was read as `bytes`, or what is wrong with it. A page that is younger than `generation` is not the one that was
     /// asked for: another tree than that of the head has taken its place.
-    pub fn check(bytes: AlignedBuf, seed: u32, number: u32, generation: u32) -> Result<Self, &'static str> {
-        if get_u32(&bytes, 0) != Some(checksum(seed, number, &bytes)) {
+    pub fn check(bytes: &[u8], seed: u32, number: u32, generation: u32) -> Result<Self, &'static str> {
+        if bytes.len() != PAGE_BYTES || get_u32(bytes, 0) != Some(checksum(seed, number, bytes)) {
             return Err("the checksum of the page differs");
         }
-        if get_u32(&bytes, GENERATION_AT).is_none_or(|found| found > generation) {
+        if get_u32(bytes, GENERATION_AT).is_none_or(|found| found > generation) {
             return Err("the page is younger than the head that leads to it");
         }
-        let page = Self(bytes);
+        let page = Self(bytes.into());
         if page.is_sound() { Ok(page) } else { Err("the page's cells do not lie within it in order") }
     }
 

@@ -23,6 +23,7 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, UnitWeighter};
 use super::meta::Meta;
 use super::page::{PAGE_BYTES, Page, Run, checksum};
 use crate::figures::Figures;
+use crate::heap;
 
 /// What one write hands over at most, in bytes: neighbours are written together.
 const WRITE_BYTES_MAX: usize = 1 << 20;
@@ -97,18 +98,16 @@ impl Pages {
 
     /// The same from the file, whatever the cache has.
     pub fn read_uncached(&self, number: u32) -> Result<Page> {
-        let bytes = self.read_bytes(number, 1)?;
-        Page::check(bytes, self.seed, number, self.generation()).map_err(|what| self.damaged(number, what))
+        let checked = self.read_bytes(number, 1, |bytes| Page::check(bytes, self.seed, number, self.generation()))?;
+        checked.map_err(|what| self.damaged(number, what))
     }
 
-    /// The bytes of some pages, unverified.
-    pub fn read_bytes(&self, first: u32, count: u32) -> Result<AlignedBuf> {
-        let mut bytes = AlignedBuf::zeroed(count as usize * PAGE_BYTES);
-        let read = self.file.read_at(&mut bytes, offset(first)).map_err(|e| self.failed("read", e))?;
-        if read < bytes.len() {
-            return Err(self.damaged(first, "the file ends before the page"));
-        }
-        Ok(bytes)
+    /// Hand the bytes of some pages to `seen`, unverified.
+    fn read_bytes<R>(&self, first: u32, count: u32, seen: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let bytes = count as usize * PAGE_BYTES;
+        let if_whole = |read: &[u8]| (read.len() == bytes).then(|| seen(read));
+        let read = heap::read(&*self.file, offset(first), bytes, if_whole).map_err(|e| self.failed("read", e))?;
+        read.ok_or_else(|| self.damaged(first, "the file ends before the page"))
     }
 
     /// Write changed pages, neighbours together. They are to come in the order of their numbers.
@@ -180,18 +179,20 @@ impl Pages {
         if u64::from(run.page) + u64::from(run_pages(value_bytes)) > self.file_bytes()? / PAGE_BYTES as u64 {
             return Err(self.damaged(run.page, "the file ends before the value"));
         }
-        let bytes = self.read_bytes(run.page, run_pages(value_bytes))?;
-        if get_u32(&bytes, 0) != Some(checksum(self.seed, run.page, &bytes)) {
-            return Err(self.damaged(run.page, "the checksum of the value differs"));
-        }
-        if get_u32(&bytes, 4) != Some(run.value_bytes) {
-            return Err(self.damaged(run.page, "the value has another length than its key says"));
-        }
-        if get_u32(&bytes, 8).is_none_or(|found| found > self.generation()) {
-            return Err(self.damaged(run.page, "the value is younger than the head that leads to it"));
-        }
-        into.clear();
-        into.extend_from_slice(&bytes[RUN_HEADER_BYTES..RUN_HEADER_BYTES + value_bytes]);
-        Ok(())
+        let checked = self.read_bytes(run.page, run_pages(value_bytes), |bytes| {
+            if get_u32(bytes, 0) != Some(checksum(self.seed, run.page, bytes)) {
+                return Err("the checksum of the value differs");
+            }
+            if get_u32(bytes, 4) != Some(run.value_bytes) {
+                return Err("the value has another length than its key says");
+            }
+            if get_u32(bytes, 8).is_none_or(|found| found > self.generation()) {
+                return Err("the value is younger than the head that leads to it");
+            }
+            into.clear();
+            into.extend_from_slice(&bytes[RUN_HEADER_BYTES..RUN_HEADER_BYTES + value_bytes]);
+            Ok(())
+        })?;
+        checked.map_err(|what| self.damaged(run.page, what))
     }
 }

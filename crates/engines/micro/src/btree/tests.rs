@@ -25,7 +25,7 @@ fn same(page: &Page, model: &[(Vec<u8>, Vec<u8>)]) {
 fn reread(page: &Page) -> Page {
     let mut sealed = AlignedBuf::new();
     page.seal(5, 9, 3, &mut sealed);
-    Page::check(sealed, 5, 9, 3).unwrap_or_else(|e| panic!("{e}"))
+    Page::check(&sealed, 5, 9, 3).unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]
@@ -111,13 +111,13 @@ fn a_page_with_any_bit_flipped_or_of_another_place_is_refused() {
         page.seal(5, number, 3, &mut sealed);
         sealed
     };
-    assert!(Page::check(sealed(9), 5, 9, 4).is_ok());
-    assert!(Page::check(sealed(9), 5, 10, 3).is_err() && Page::check(sealed(9), 6, 9, 3).is_err());
-    assert!(Page::check(sealed(9), 5, 9, 2).is_err(), "one that is younger than its head");
+    assert!(Page::check(&sealed(9), 5, 9, 4).is_ok());
+    assert!(Page::check(&sealed(9), 5, 10, 3).is_err() && Page::check(&sealed(9), 6, 9, 3).is_err());
+    assert!(Page::check(&sealed(9), 5, 9, 2).is_err(), "one that is younger than its head");
     for bit in 0..8 * PAGE_BYTES {
         let mut flipped = sealed(9);
         flipped[bit / 8] ^= 1 << (bit % 8);
-        assert!(Page::check(flipped, 5, 9, 3).is_err(), "bit {bit}");
+        assert!(Page::check(&flipped, 5, 9, 3).is_err(), "bit {bit}");
     }
 }
 
@@ -140,7 +140,7 @@ fn a_page_of_any_bytes_under_a_right_checksum_is_refused_or_safe_to_read() {
         }
         let crc = super::page::checksum(5, 9, &bytes);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
-        if let Ok(page) = Page::check(bytes, 5, 9, 3) {
+        if let Ok(page) = Page::check(&bytes, 5, 9, 3) {
             passed += 1;
             for at in 0..page.count() {
                 assert_eq!(page.search(page.key(at)), Ok(at));

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::Damage;
-use biombo_journal::{Journal, Lsn};
 
 use super::engine::MicroBtree;
 use super::meta::{META_PAGES, Meta};
-use super::open::{JOURNAL_DIR, PAGES_FILE};
+use super::open::{PAGES_FILE, is_own};
 use super::page::{PAGE_BYTES, Page, Stored};
 use super::pages::run_pages;
 use super::tree::Tree;
-use crate::record::decode;
+use crate::journaled;
 
 /// What was found so far.
 struct Found<'a> {
@@ -75,8 +74,10 @@ impl MicroBtree {
                 found.damaged(meta.space.page, &format!("the map has {used} pages in use, the tree {reached}"));
             }
         }
-        if self.journal.is_some() {
-            self.verify_journal(&mut found)?;
+        if self.journal.is_some()
+            && let Err(error) = journaled::verify(&**self.home.io(), self.home.dir(), is_own)
+        {
+            found.note(error)?;
         }
         Ok(found.keys)
     }
@@ -124,17 +125,5 @@ impl MicroBtree {
             found.keys += 1;
         }
         Ok(())
-    }
-
-    fn verify_journal(&self, found: &mut Found<'_>) -> Result<()> {
-        let dir = self.home.dir().join(JOURNAL_DIR);
-        let mut look = |lsn: Lsn, record: &[u8]| match decode(record) {
-            Some(_) => Ok(()),
-            None => Err(Error::corruption(&dir, 0, format!("record {lsn} is none of this engine"))),
-        };
-        match Journal::read(&**self.home.io(), &dir, &mut look) {
-            Ok(_) => Ok(()),
-            Err(error) => found.note(error),
-        }
     }
 }

@@ -15,12 +15,19 @@ use super::memtable::Memtable;
 use super::merge::{Merge, Source};
 use super::table::{Table, TableBuilder};
 
-/// Tables that become others, one level down.
+/// Tables that become others, one level down, or one that goes down as it is.
 struct Job {
     inputs: Vec<Arc<Table>>,
     /// Sources of the merge, the newest first.
     sources: Vec<Vec<Arc<Table>>>,
     into: usize,
+}
+
+impl Job {
+    /// Nothing to merge it with: it is as good a level down as it is here.
+    fn is_move(&self) -> bool {
+        self.inputs.len() == 1
+    }
 }
 
 impl MicroLsm {
@@ -44,7 +51,10 @@ impl MicroLsm {
             journal.trim(lsn)?;
         }
         while let Some(job) = self.due(writer) {
-            self.shared.figures.work(|| self.run(writer, job))?;
+            match job.is_move() {
+                true => self.move_down(writer, &job)?,
+                false => self.shared.figures.work(|| self.run(writer, job))?,
+            }
         }
         Ok(())
     }
@@ -69,24 +79,25 @@ impl MicroLsm {
         None
     }
 
+    /// A table that is alone goes down as it is. Only the manifest is written: that is no compaction, and not measured as one.
+    fn move_down(&self, writer: &mut Writer, job: &Job) -> Result<()> {
+        let view = self.view();
+        let levels = view.levels.replace(&job.inputs, job.into, job.inputs.clone());
+        self.install(writer, writer.head, levels, Arc::clone(&view.memtable))?;
+        self.shared.figures.moved();
+        Ok(())
+    }
+
     fn run(&self, writer: &mut Writer, job: Job) -> Result<()> {
         let view = self.view();
-        let is_move = job.inputs.len() == 1;
-        let tables = if is_move {
-            // Nothing to merge it with: it is as good a level down as it is here.
-            job.inputs.clone()
-        } else {
-            let sources = job.sources.into_iter().map(Source::tables).collect();
-            let keeps_deleted = |key: &[u8]| view.levels.is_below(job.into, key);
-            self.write_tables(writer, sources, |key| !keeps_deleted(key), self.own.table_bytes)?
-        };
+        let sources = job.sources.into_iter().map(Source::tables).collect();
+        let keeps_deleted = |key: &[u8]| view.levels.is_below(job.into, key);
+        let tables = self.write_tables(writer, sources, |key| !keeps_deleted(key), self.own.table_bytes)?;
         let levels = view.levels.replace(&job.inputs, job.into, tables);
         self.install(writer, writer.head, levels, Arc::clone(&view.memtable))?;
-        if !is_move {
-            for table in &job.inputs {
-                // Whoever reads it has it open; what cannot be removed is removed on opening.
-                let _ = self.shared.io.remove_file(table.path());
-            }
+        for table in &job.inputs {
+            // Whoever reads it has it open; what cannot be removed is removed on opening.
+            let _ = self.shared.io.remove_file(table.path());
         }
         Ok(())
     }
@@ -158,6 +169,7 @@ impl MicroLsm {
         let head = Head { next_number: writer.head.next_number, ..head };
         write_manifest(&self.shared, head, &levels)?;
         writer.head = head;
+        levels.leave_room(&self.shared, self.own.cache_bytes);
         self.show(View { memtable, levels: Arc::new(levels) });
         Ok(())
     }

@@ -22,8 +22,8 @@ use super::table::Shared;
 use super::view::{LsmSnapshot, merge_of};
 use crate::Behaviour;
 use crate::home::{Home, make_copy_target, sync_copy};
+use crate::journaled;
 use crate::poison::Poison;
-use crate::record::encode;
 
 /// Bytes of one batch of a copy.
 const COPY_BATCH_BYTES: usize = 1 << 20;
@@ -116,19 +116,7 @@ impl MicroLsm {
         let resolved = resolved.as_ref().map(Batch::to_ops);
         let ops = resolved.as_deref().unwrap_or(ops);
         if let Some(journal) = &self.journal {
-            let durability = match durability {
-                Durability::Sync => biombo_journal::Durability::Sync,
-                Durability::Os | Durability::Relaxed => biombo_journal::Durability::Os,
-            };
-            writer.record.clear();
-            encode(ops, &mut writer.record);
-            let records: [&[u8]; 1] = [&writer.record];
-            match journal.append_batch(if ops.is_empty() { &[] } else { &records }, durability) {
-                Ok(_) => {}
-                // Nothing was written.
-                Err(e) if matches!(e.kind(), ErrorKind::Full | ErrorKind::Invalid) => return Err(e),
-                Err(e) => return Err(self.poison.after(e)),
-            }
+            journaled::append(journal, &self.poison, ops, durability, &mut writer.record)?;
         }
         view.memtable.apply(ops);
         if self.journal.is_none() && durability == Durability::Sync {
@@ -276,7 +264,9 @@ impl Engine for MicroLsm {
             physical_bytes: Some(count(|table| table.bytes()) + journal.file_bytes),
             written_bytes: Some(figures.written() + journal.written_bytes),
             unflushed_bytes: Some(view.memtable.table_bytes()),
-            cache_bytes: Some(self.shared.cache.weight() + view.memtable.bytes() as u64),
+            cache_bytes: Some(
+                self.shared.cache.weight() + view.levels.lead_bytes() + view.memtable.memory_bytes() as u64,
+            ),
             cache_hits_misses: Some(figures.hits_misses()),
             compaction: Some(figures.compaction()),
             options: self.own.describe(self.behaviour),

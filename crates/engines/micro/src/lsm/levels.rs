@@ -26,6 +26,8 @@ const MANIFEST_NEW: &str = "TABLES.new";
 const MAGIC: [u8; 8] = *b"BIOMBOLM";
 const HEADER_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 20;
+/// What is left to blocks where fences and filters would take it all.
+const BLOCKS_BYTES_MIN: u64 = 64 << 10;
 
 /// See the module.
 #[derive(Clone, Default)]
@@ -35,6 +37,23 @@ impl Levels {
     /// All tables, the newest word on a key first.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.0.iter().flatten()
+    }
+
+    /// Memory that all fences and filters take.
+    pub fn lead_bytes(&self) -> u64 {
+        self.all().map(|table| table.lead_bytes).sum()
+    }
+
+    /// Leave to blocks what fences and filters do not take of `cache_bytes`.
+    pub fn leave_room(&self, shared: &Shared, cache_bytes: u64) {
+        // In steps: the cache forgets something of its history each time.
+        let step = (cache_bytes / 64).max(1);
+        let left = cache_bytes.saturating_sub(self.lead_bytes()) / step * step;
+        let left = left.max(BLOCKS_BYTES_MIN.min(cache_bytes));
+        let (cache, rounding) = (&shared.cache, shared.cache.num_shards() as u64);
+        if cache.capacity().abs_diff(left) >= rounding {
+            cache.set_capacity(left);
+        }
     }
 
     /// Bytes of a level's files.

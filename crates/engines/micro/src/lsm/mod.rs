@@ -24,6 +24,8 @@ mod memtable;
 mod merge;
 mod open;
 mod table;
+#[cfg(test)]
+mod tests;
 mod verify;
 mod view;
 

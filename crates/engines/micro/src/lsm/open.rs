@@ -1,13 +1,12 @@
 //! Opening and creating instances.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, RwLock};
 
+use biombo_base::Result;
 use biombo_base::io::{Io, IoMode, RealIo, raise_open_files_limit};
-use biombo_base::{Error, Result};
 use biombo_engine::combine::Combiner;
-use biombo_engine::{Capabilities, Durability, EngineKind, OpenOptions};
-use biombo_journal::{Journal, JournalOptions, Lsn, Modes};
+use biombo_engine::{EngineKind, Op, OpenOptions};
+use biombo_journal::{JournalOptions, Lsn};
 use quick_cache::OptionsBuilder;
 use quick_cache::sync::Cache;
 
@@ -18,25 +17,20 @@ use super::table::{BlockBytes, Shared};
 use crate::Behaviour;
 use crate::figures::Figures;
 use crate::home::Home;
+use crate::journaled;
 use crate::poison::Poison;
-use crate::record::decode;
 
-/// The journal's directory in that of the instance.
-pub(super) const JOURNAL_DIR: &str = "journal";
-
-const KEY_BYTES_MAX: usize = 4 << 10;
-const VALUE_BYTES_MAX: usize = 16 << 20;
 /// The memtable of the published behaviour, in records.
 const PUBLISHED_RECORDS: usize = 1000;
 
 /// Options of this engine alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LsmOptions {
-    /// Blocks in memory, in bytes.
+    /// Blocks in memory, and what leads to them (first keys of blocks, filters), in bytes.
     pub cache_bytes: u64,
     /// The memtable is full at so many keys,
     pub memtable_records_max: usize,
-    /// or at so many bytes of entries.
+    /// or at so many bytes of memory, which small entries fill many times as fast as tables.
     pub memtable_bytes_max: usize,
     /// About so many bytes has a table that a compaction writes.
     pub table_bytes: u64,
@@ -64,24 +58,19 @@ impl LsmOptions {
             level0_tables_max: 4,
             level1_bytes_max: (memtable_bytes as u64 * 4).max(4 << 20),
             level_factor: 10,
-            journal: JournalOptions {
-                segment_bytes: 4 << 20,
-                modes: Modes::ByDurability,
-                unsynced_segments_max: 2,
-                ..JournalOptions::default()
-            },
+            journal: journaled::options(),
         }
     }
 
     pub(super) fn describe(&self, behaviour: Behaviour) -> Vec<(String, String)> {
         let (described, memtable) = match behaviour {
-            Behaviour::Honest => ("honest: a journal", format!("{} bytes", self.memtable_bytes_max)),
+            Behaviour::Honest => ("honest: a journal", format!("{} bytes of memory", self.memtable_bytes_max)),
             Behaviour::Published => ("published: no journal", format!("{} records", self.memtable_records_max)),
         };
         let mut all = vec![
             ("behaviour", described.to_owned()),
             ("memtable", memtable),
-            ("block_cache_bytes", self.cache_bytes.to_string()),
+            ("block_cache_bytes", format!("{}, first keys and filters included", self.cache_bytes)),
             ("block_bytes", "4096, or more for one large entry".to_owned()),
             ("bloom", "10 bits per key".to_owned()),
             ("compaction", "levelled, by who writes".to_owned()),
@@ -115,8 +104,8 @@ pub fn kind(behaviour: Behaviour) -> EngineKind {
         summary,
         version: || env!("CARGO_PKG_VERSION").to_owned(),
         capabilities: match behaviour {
-            Behaviour::Honest => || capabilities(Behaviour::Honest),
-            Behaviour::Published => || capabilities(Behaviour::Published),
+            Behaviour::Honest => || journaled::capabilities(Behaviour::Honest),
+            Behaviour::Published => || journaled::capabilities(Behaviour::Published),
         },
         io_modes: &[IoMode::Direct],
         open: Arc::new(move |options| {
@@ -128,22 +117,9 @@ pub fn kind(behaviour: Behaviour) -> EngineKind {
     }
 }
 
-fn capabilities(behaviour: Behaviour) -> Capabilities {
-    let survives = (behaviour == Behaviour::Honest).then_some(Durability::Os);
-    Capabilities {
-        ordered: true,
-        snapshots: true,
-        atomic_batches: true,
-        survives_kill: survives,
-        survives_power_cut: survives,
-        // A sync is that of the write: callers who wait together gain by writing together.
-        sync_apart: false,
-        costly_transactions: false,
-        checkpoints: true,
-        persistent: true,
-        key_bytes_max: KEY_BYTES_MAX,
-        value_bytes_max: VALUE_BYTES_MAX,
-    }
+/// Ranges were resolved into their keys before they were journaled.
+pub(super) fn is_own(op: &Op<'_>) -> bool {
+    !matches!(op, Op::DeleteRange { .. })
 }
 
 /// Open or create an instance on a file system.
@@ -177,9 +153,16 @@ pub fn open_with(
         false => read_manifest(&shared)?,
     };
     remove_strays(&shared, &levels)?;
+    levels.leave_room(&shared, own.cache_bytes);
     let memtable = Memtable::default();
     let journal = match behaviour {
-        Behaviour::Honest => Some(replay(&io, &options.dir.join(JOURNAL_DIR), own, head, &memtable)?),
+        Behaviour::Honest => {
+            let take_up = |ops: &[Op<'_>]| {
+                memtable.apply(ops);
+                Ok(())
+            };
+            Some(journaled::open(&io, &options.dir, &own.journal, head.lsn, is_own, take_up)?)
+        }
         Behaviour::Published => None,
     };
     if home.is_new() {
@@ -194,30 +177,10 @@ pub fn open_with(
         journal,
         combiner: Combiner::default(),
         poison: Poison::default(),
-        capabilities: capabilities(behaviour),
+        capabilities: journaled::capabilities(behaviour),
         own: own.clone(),
         behaviour,
         me: me.clone(),
         _home: home,
     }))
-}
-
-/// Open the journal, and put into the memtable what is in no table.
-fn replay(io: &Arc<dyn Io>, dir: &Path, own: &LsmOptions, head: Head, memtable: &Memtable) -> Result<Journal> {
-    let mut take_up = |lsn: Lsn, record: &[u8]| {
-        if lsn < head.lsn {
-            return Ok(());
-        }
-        let ops =
-            decode(record).filter(|ops| ops.iter().all(|op| !matches!(op, biombo_engine::Op::DeleteRange { .. })));
-        let ops = ops.ok_or_else(|| Error::corruption(dir, 0, format!("record {lsn} is none of this engine")))?;
-        memtable.apply(&ops);
-        Ok(())
-    };
-    let journal = Journal::open(Arc::clone(io), dir, own.journal.clone(), &mut take_up)?;
-    if journal.first_lsn() > head.lsn || journal.next_lsn() < head.lsn {
-        let why = format!("it does not have the records from {} on; restore the directory from a copy", head.lsn);
-        return Err(Error::corruption(dir, 0, why));
-    }
-    Ok(journal)
 }

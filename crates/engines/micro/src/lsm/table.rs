@@ -19,6 +19,7 @@ use quick_cache::sync::Cache;
 use super::block::{Block, BlockBuilder, UNIT_BYTES};
 use super::bloom;
 use crate::figures::Figures;
+use crate::heap::{self, heap_bytes};
 use crate::home::FORMAT_VERSION;
 
 const MAGIC: [u8; 8] = *b"BIOMBOLT";
@@ -66,6 +67,8 @@ pub(super) struct Table {
     pub tombstones: u64,
     /// All of the file.
     pub units: u32,
+    /// Memory that fences and filter take for as long as the table is open.
+    pub lead_bytes: u64,
     fences: Vec<Fence>,
     /// The last key.
     pub last: Vec<u8>,
@@ -132,8 +135,9 @@ impl Table {
             return Err(damaged(index_at, "the index does not have what the footer says"));
         };
         let (entries, tombstones) = (u64_at(32), u64_at(40));
-        let shared = Arc::clone(shared);
-        Ok(Self { shared, file, path: path.clone(), number, id, entries, tombstones, units, fences, last, filter })
+        let lead_bytes = lead_bytes(&fences, &last, &filter);
+        let (shared, path) = (Arc::clone(shared), path.clone());
+        Ok(Self { shared, file, path, number, id, entries, tombstones, units, lead_bytes, fences, last, filter })
     }
 
     /// The first key.
@@ -178,11 +182,11 @@ impl Table {
     pub fn read_block(&self, index: usize) -> Result<Block> {
         let (unit, end) = (self.fences[index].unit, self.fences[index + 1].unit);
         let offset = u64::from(unit) * UNIT_BYTES as u64;
-        let mut bytes = AlignedBuf::zeroed((end - unit) as usize * UNIT_BYTES);
-        let read = self.file.read_at(&mut bytes, offset);
-        read.map_err(|e| Error::io(format_args!("read {}", self.path.display()), e))?;
+        let bytes = (end - unit) as usize * UNIT_BYTES;
+        let read = heap::read(&*self.file, offset, bytes, |bytes| Block::check(bytes, seed(self.id), unit));
+        let checked = read.map_err(|e| Error::io(format_args!("read {}", self.path.display()), e))?;
         let damaged = |what| Error::corruption(&self.path, offset, what);
-        let block = Block::check(bytes, seed(self.id), unit).map_err(damaged)?;
+        let block = checked.map_err(damaged)?;
         let is_as_fenced = block.count() > 0 && block.entry(0).0 == &self.fences[index].key[..];
         if is_as_fenced { Ok(block) } else { Err(damaged("the block does not begin with the key that led to it")) }
     }
@@ -202,9 +206,17 @@ impl Table {
     }
 }
 
+/// What is in memory of an open table besides its blocks.
+fn lead_bytes(fences: &[Fence], last: &[u8], filter: &[u8]) -> u64 {
+    let keys = fences.iter().map(|fence| heap_bytes(fence.key.len())).sum::<usize>();
+    let bytes = heap_bytes(size_of_val(fences)) + keys + heap_bytes(last.len()) + heap_bytes(filter.len());
+    (bytes + size_of::<Table>()) as u64
+}
+
 /// Fences of `blocks` blocks and of the end, the last key, and the filter.
 fn read_index(mut index: &[u8], blocks: u32) -> Option<(Vec<Fence>, Vec<u8>, Vec<u8>)> {
-    let mut fences = Vec::new();
+    // No more than the index can hold, whatever the footer says.
+    let mut fences = Vec::with_capacity((blocks as usize + 1).min(index.len() / 8));
     for _ in 0..=blocks {
         let (unit, key_bytes) = (get_u32(index, 0)?, get_u32(index, 4)? as usize);
         let key = index.get(8..)?.get(..key_bytes)?.to_vec();

@@ -2,13 +2,12 @@
 
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::Damage;
-use biombo_journal::{Journal, Lsn};
 
 use super::engine::MicroLsm;
-use super::open::JOURNAL_DIR;
+use super::open::is_own;
 use super::table::Table;
 use super::view::merge_of;
-use crate::record::decode;
+use crate::journaled;
 
 impl MicroLsm {
     /// See [`Engine::verify`](biombo_engine::Engine::verify). Nobody writes meanwhile.
@@ -30,15 +29,10 @@ impl MicroLsm {
                 note(Error::corruption(pair[1].path(), 0, "it overlaps another table of its level"))?;
             }
         }
-        if self.journal.is_some() {
-            let dir = self.shared.dir.join(JOURNAL_DIR);
-            let mut look = |lsn: Lsn, record: &[u8]| match decode(record) {
-                Some(_) => Ok(()),
-                None => Err(Error::corruption(&dir, 0, format!("record {lsn} is none of this engine"))),
-            };
-            if let Err(error) = Journal::read(&*self.shared.io, &dir, &mut look) {
-                note(error)?;
-            }
+        if self.journal.is_some()
+            && let Err(error) = journaled::verify(&*self.shared.io, &self.shared.dir, is_own)
+        {
+            note(error)?;
         }
         // Of a damaged instance, the keys before the first damage.
         let (mut keys, mut merge) = (0, merge_of(&view, u64::MAX));

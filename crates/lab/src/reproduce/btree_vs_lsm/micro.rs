@@ -6,7 +6,7 @@
 
 use biombo_engine::Registry;
 
-use super::super::{Figure, Finding, Lack, Trend, Unit, Verdict, judge};
+use super::super::{Figure, Finding, Lack, Trend, Unit, Verdict, judge, merging};
 use crate::bench::Plan;
 use crate::record::Record;
 use crate::statistics::Spread;
@@ -187,7 +187,7 @@ fn amplification(published: &str, figure: f64, measured: Option<Spread>) -> Find
 /// The conclusions.
 pub(super) fn findings(lengths: &Lengths<'_>) -> Vec<Finding> {
     let Lengths { short, long } = lengths;
-    vec![
+    let mut findings = vec![
         compared(
             format!(
                 "the LSM-tree does {} operations a second, the B-tree {}: 3.77 times",
@@ -215,7 +215,11 @@ pub(super) fn findings(lengths: &Lengths<'_>) -> Vec<Finding> {
             long.waf(JOURNALED_LSM),
             long.waf(JOURNALED_BTREE),
         ),
-    ]
+    ];
+    let runs = short.0.iter().chain(&long.0).copied();
+    let label = |r: &Record| format!("micro-benchmark, {} operations", count(r.operations as f64));
+    findings.extend(merging::too_short(runs, label));
+    findings
 }
 
 /// What differs from then.

@@ -123,4 +123,8 @@ fn every_workload_is_run_at_both_levels_and_without_either_system_none_is() {
     let runs: Vec<_> = plans(&registry, 1.0).iter().flat_map(Plan::runs).collect();
     assert_eq!(runs.len(), 2 * (1 + 6) * 3 * 3);
     assert!(runs.iter().all(|run| run.threads == 1 && run.operations == 40_000));
+    // By default 2 GiB, with which no merge tree would flush: a quarter of what is loaded, or of what A-load puts.
+    let due =
+        |run: &crate::spec::RunSpec| if run.task == Task::from(Benchmark::FillRandom) { 16 << 20 } else { 25_400_000 };
+    assert!(runs.iter().all(|run| run.cache_bytes == due(run)), "{runs:?}");
 }
