@@ -190,6 +190,26 @@ fn what_lies_together_stays_there() {
     assert_eq!(outcome.cost_ns, 1e6, "what moving cost, not what planning did");
 }
 
+/// A second at a time, and with a loop that came to nothing for longer than the horizon: what was saved meanwhile counts.
+#[test]
+fn a_plan_is_judged_by_what_it_saved_however_long_the_interval_is_and_however_late_it_is_asked() {
+    for late in [1, 15] {
+        let change = |settings: &mut Settings| settings.interval_ns = 30 * SECOND_NS;
+        let mut world = World::with(DEFAULT_PLANNER, Placement::hash(PARTITIONS), change);
+        let seconds = |world: &mut World, count: u64, each: u64| {
+            for _ in 0..count {
+                world.now_ns += (each - 1) * SECOND_NS;
+                world.second(Kind::Write, 4000 * each as usize, |random| group(0, random.u64(0..200)));
+            }
+        };
+        seconds(&mut world, 30, 1);
+        assert_eq!(world.drafts.len(), 1, "{:?}", world.refused);
+        seconds(&mut world, 30 / late, late);
+        let outcome = world.brain.take_outcome().expect("a plan on trial");
+        assert!(outcome.kept && outcome.saved_ns > 0.0, "asked every {late} s: {outcome:?}");
+    }
+}
+
 #[test]
 fn groups_that_change_are_learnt_again_within_ten_seconds() {
     let mut world = World::new(DEFAULT_PLANNER);
