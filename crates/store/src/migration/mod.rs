@@ -6,6 +6,7 @@
 //! | `run` | the steps themselves |
 //! | `forward` | writes to what is leaving: forwarded, and held back while it changes hands |
 //! | `clean` | what is left over: found, deleted, told to the journal |
+//! | `walk` | a pass over the keys of units, a chunk at a time: for both |
 //! | `ranges` | ranges that are split, merged, and moved by their bounds |
 //! | `spread` | which units go where, for equal shares of the partitions that stay |
 //! | `even` | the same of ranges, whose shares are bytes |
@@ -54,6 +55,7 @@ mod threads_tests;
 mod tidy;
 #[cfg(test)]
 mod tidy_tests;
+mod walk;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -83,9 +85,9 @@ use run::Carrier;
 pub struct Pace {
     /// Bytes of keys and values a second that are copied, and bytes of keys that are cleaned; `None`: as fast as it goes.
     pub bytes_per_second: Option<u64>,
-    /// Bytes of keys and values that are read, and written, at a time: 4 times as many where `to` commits at a high cost.
+    /// Bytes of keys and values that are read, and written, at a time: 4 times as many where `to` commits at a high cost; 0 counts as 1.
     pub chunk_bytes: usize,
-    /// Keys that are looked at, at a time: most of them may belong to units that stay.
+    /// Keys that are looked at, at a time: most of them may belong to units that stay; 0 counts as 1.
     pub chunk_keys: usize,
 }
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use biombo_engine::{Batch, Error, ErrorKind, Op, Result};
+use biombo_engine::{Batch, Cursor, Error, ErrorKind, Op, Result};
 
 use super::machine::{End, Machine, Outcome, Step};
+use super::walk::{Chunk, walk};
 use super::{Mover, Outgoing, Pace};
 use crate::lane::{Instance, Lane};
 use crate::placement::{MoveId, UnitSet};
@@ -190,36 +191,14 @@ impl<'a> Carrier<'a> {
     /// Read the next chunk of the source; says whether there may be another one.
     fn read(&mut self) -> Result<bool> {
         let mut cursor = Arc::clone(&self.mover.instances[self.from.index()].engine).cursor()?;
-        let mut looked = 0;
-        let Some(begin) = self.units.seek(&self.position) else { return Ok(false) };
-        cursor.seek(&begin)?;
-        if cursor.key() == Some(&self.position) {
-            cursor.next()?;
-        }
-        while let Some(key) = cursor.key() {
-            if looked == self.pace.chunk_keys.max(1) || self.chunk.bytes() >= self.bytes_max() {
-                return Ok(true);
-            }
-            looked += 1;
-            self.position.clear();
-            self.position.extend_from_slice(key);
-            if self.units.holds(key) {
-                let lost = || Error::new(ErrorKind::Corruption, "a key of the source has no value");
-                self.chunk.put(key, cursor.value().ok_or_else(lost)?);
-                cursor.next()?;
-                continue;
-            }
-            // Past the end of a range: on to the next one.
-            match self.units.seek(key) {
-                None => return Ok(false),
-                Some(next) if *next > *key => {
-                    let next = next.into_owned();
-                    cursor.seek(&next)?;
-                }
-                Some(_) => cursor.next()?,
-            }
-        }
-        Ok(false)
+        let bounds = Chunk { keys: self.pace.chunk_keys, bytes: self.bytes_max() };
+        let (units, chunk) = (self.units, &mut self.chunk);
+        let take = |key: &[u8], cursor: &dyn Cursor| -> Result<usize> {
+            let lost = || Error::new(ErrorKind::Corruption, "a key of the source has no value");
+            chunk.put(key, cursor.value().ok_or_else(lost)?);
+            Ok(chunk.bytes())
+        };
+        walk(&mut *cursor, units, &mut self.position, bounds, |key| units.holds(key), take)
     }
 
     /// Take what was forwarded, and hold back what comes after it if `close` says so.
