@@ -184,8 +184,8 @@ impl Brain {
         let mut sample = *sample;
         if sample.shape != Shape::Single {
             self.costs.note_group(way_of(&sample), sample.keys().len(), f64::from(sample.weight));
-            // The first sample after a ring was full stands for all that were lost: were it taken at its word, whatever it touched would
-            // seem to be the hottest. On average the same is noted.
+            // Where a ring was full, its samples stand for more: were they taken at their word, what chance brought together once would seem to
+            // have come often. On average the same is noted.
             sample.weight = self.costs.sample_weight().round().max(1.0) as u32;
         }
         let sample = &sample;
