@@ -12,8 +12,8 @@ use crate::units::{bytes, count, duration_ns};
 /// Print `tables`, one below the other. Throughput is the median of the repetitions with the slowest and the fastest;
 /// `x direct` is throughput by that of the same engine used directly, pair by pair, with its 95 % interval (from six
 /// pairs on; the extremes before that). Of rows that repartition themselves `moves` are the units moved in a run, `x still` throughput by that
-/// of the best row that stays as it is, `settled` the same of the last thirds of periods, `settles in` the time that it takes after a
-/// shift ([`Moving`]). `device reads/s` are random reads of 4 KiB that the device gave to as many threads after these
+/// of the best row that stays as it is, `settled` the same of the last third of the worst period of each run, `settles in` the time that it
+/// takes after a shift to come to what is asked of it ([`Moving`]). `device reads/s` are random reads of 4 KiB that the device gave to as many threads after these
 /// runs, `x device` is throughput by that, and the last line has their median over all runs.
 pub fn print(tables: &[Table], output: &mut impl Write) -> io::Result<()> {
     for (i, table) in tables.iter().enumerate() {
