@@ -14,7 +14,7 @@ use super::walk::{Chunk, walk};
 use super::{Mover, Outgoing, Pace};
 use crate::lane::{Instance, Lane};
 use crate::placement::{MoveId, UnitSet};
-use crate::{PartitionId, seam};
+use crate::{PartitionId, Placement, seam};
 
 /// How many times more is written at a time to an engine whose commits are dear.
 const COSTLY_TIMES: usize = 4;
@@ -42,6 +42,8 @@ pub(super) struct Carrier<'a> {
     position: Vec<u8>,
     chunk: Batch,
     taken: Batch,
+    /// The placement after it.
+    next: Option<Placement>,
     /// Bytes of copies that no sync of this move has covered.
     unsynced: usize,
     attached: bool,
@@ -70,6 +72,7 @@ impl<'a> Carrier<'a> {
             position: Vec::new(),
             chunk: Batch::new(),
             taken: Batch::new(),
+            next: None,
             unsynced: 0,
             attached: false,
             deciding: false,
@@ -148,18 +151,27 @@ impl<'a> Carrier<'a> {
                 self.pace.rest(chunk.bytes());
             }
             Step::Forward => self.forward(is_copied)?,
-            Step::Sync => self.target().sync_aside(&self.mover.poison)?,
+            Step::Sync => {
+                // The first of two, while nobody is held back. What comes meanwhile is forwarded after it.
+                if let (Some(id), None) = (self.id, &self.next) {
+                    self.next = Some(self.mover.journal().flipped(id)?);
+                }
+                self.target().sync_aside(&self.mover.poison)?;
+            }
             Step::Close => {
                 self.closed_at = Some(Instant::now());
                 self.mover.handover.begin(self.units);
                 self.take(true)?;
             }
             Step::Flip => {
-                let id = self.id.ok_or_else(|| Error::invalid("a flip before the begin"))?;
+                let early = || Error::invalid("a flip before the begin, or the first sync");
+                let (id, next) = self.id.zip(self.next.take()).ok_or_else(early)?;
                 self.deciding = true;
-                self.mover.journal().flip(id)?;
+                self.mover.journal().flip(id, next)?;
             }
             Step::Publish => {
+                // What was kept for the former one alone is given back after it, not while somebody waits.
+                let _former = self.mover.topology.get().1;
                 let new = self.mover.topology();
                 let mut held = self.lane().lock();
                 self.mover.replace(new);

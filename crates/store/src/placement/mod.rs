@@ -34,6 +34,8 @@ use pins::Pins;
 pub(crate) use cuts::{CUT_BYTES_MAX, Cuts};
 pub(crate) use journal::{Leftover, MoveId, PlacementJournal};
 pub(crate) use pins::PINNED_KEY_BYTES_MAX;
+#[cfg(test)]
+pub(crate) use pins::made;
 pub(crate) use record::Input;
 pub(crate) use units::{KeyRange, UnitSet};
 
