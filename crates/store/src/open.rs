@@ -172,9 +172,10 @@ fn create(io: Arc<dyn Io>, dir: &Path, options: &Options, registry: &Registry, o
     }
     let manifest = Manifest::for_options(&*io, options, registry)?;
     manifest::replace_file(&*io, dir, CREATING, manifest.encode()?.as_bytes())?;
-    let placement = match manifest.placement_kind()? {
-        PlacementKind::Hash => Placement::hash(manifest.partitions),
-        PlacementKind::Range => Placement::range(manifest.partitions, options.sample.clone()),
+    let placement = match (&options.placed, manifest.placement_kind()?) {
+        (Some(placement), _) => placement.clone(),
+        (None, PlacementKind::Hash) => Placement::hash(manifest.partitions),
+        (None, PlacementKind::Range) => Placement::range(manifest.partitions, options.sample.clone()),
     };
     for index in 0..manifest.engine_dirs.len() {
         create_dir(&*io, &manifest.engine_dir(dir, index))?;

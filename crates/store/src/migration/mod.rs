@@ -359,8 +359,8 @@ impl Store {
     /// then name them by their bounds, with [`move_range`](Store::move_range).) Runs on the calling thread; at most one move of a
     /// store runs at a time, further callers wait. A pass over each partition that the units leave, for hash slots over all its keys.
     ///
-    /// Writes to keys of the units are held back for the time of two syncs of `to` and one of the placement journal
-    /// ([`Moved::pause`]); nothing else waits.
+    /// Writes to keys of the units are held back for the time of a sync of `to` (of two, where it does not promise to keep a prefix of its unsynced
+    /// writes through a power cut) and one of the placement journal ([`Moved::pause`]); nothing else waits.
     ///
     /// # Errors
     /// `Invalid` for units or a partition that do not exist, and for one that leaves. `Unsupported` without `hard` partitions, and on engines without order.
