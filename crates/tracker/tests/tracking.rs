@@ -274,6 +274,38 @@ fn a_span_ties_units_and_no_keys() {
 }
 
 #[test]
+fn pairs_of_units_are_bounded_and_those_that_come_often_stay() {
+    std::thread::spawn(|| {
+        const PAIRS: usize = 100;
+        let tracker = Tracker::new(all());
+        let mut window = Window::new(Limits { pairs_max: PAIRS, ..Limits::default() });
+        let mut random = fastrand::Rng::with_seed(11);
+        let unit = |key: &[u8]| u32::from_be_bytes(key.try_into().unwrap());
+        let (mut all, mut most) = (0.0, 0);
+        for _ in 0..2_000 {
+            for often in [1u32, 2, 3] {
+                tracker.read_span(&often.to_be_bytes(), &(often + 1).to_be_bytes());
+            }
+            for _ in 0..27 {
+                tracker.read_span(&random.u32(100..1_000).to_be_bytes(), &random.u32(2_000..3_000).to_be_bytes());
+            }
+            all += 30.0;
+            tracker.drain(|sample| window.note(sample, unit));
+            most = most.max(window.unit_pairs().count());
+        }
+        assert!(most > PAIRS && most <= 2 * PAIRS, "{most} pairs");
+        for often in [1, 2, 3] {
+            let found = window.unit_pairs().find(|(pair, _)| *pair == (often, often + 1));
+            let weight = found.map_or(0.0, |(_, weight)| weight);
+            let least = 2_000.0 - all / (PAIRS as f64 + 1.0);
+            assert!((least..=2_000.0).contains(&weight), "{often}: {weight} of 2,000, at least {least}");
+        }
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
 fn the_first_and_the_last_of_a_group_are_tied_too() {
     std::thread::spawn(|| {
         let tracker = Tracker::new(all());
