@@ -201,6 +201,25 @@ fn a_store_gets_other_partitions_and_another_engine_and_keeps_its_keys() {
     assert!(refused.status == 1 && refused.stderr.contains("hard"), "{}", refused.stderr);
 }
 
+/// What is in the way of the last step must not pass for success.
+#[test]
+fn partitions_that_could_not_be_taken_away_are_a_failure_until_they_are() {
+    let dir = tempdir().expect("a directory");
+    biombo_with(words("load DIR/s - --partitions 4", dir.path()), FRUIT).ok();
+    // A file where the journal of the new placement is to be.
+    let in_the_way = dir.path().join("s/placement-1");
+    std::fs::write(&in_the_way, "").expect("a file");
+    let failed = run("repartition DIR/s --partitions 2", dir.path());
+    assert!(failed.status == 1 && failed.stdout.is_empty(), "{} {}", failed.status, failed.stderr);
+    assert!(failed.stderr.contains("2 partitions could not be taken away"), "{}", failed.stderr);
+    let count = run("count DIR/s", dir.path());
+    assert_eq!((count.status, count.text()), (0, "3\n"), "{}", count.stderr);
+    std::fs::remove_file(&in_the_way).expect("removed");
+    let said = run("repartition DIR/s", dir.path()).ok();
+    assert!(said.text().ends_with(" 2 partitions of log\n"), "{}", said.text());
+    assert_eq!(run("count DIR/s", dir.path()).ok().text(), "3\n");
+}
+
 #[test]
 fn acknowledgements_come_in_order_at_least_every_thousand_lines_and_at_the_end() {
     let dir = tempdir().expect("a directory");

@@ -62,9 +62,16 @@ pub(crate) fn repartition(args: &RepartitionArgs) -> Done {
     store.clean_leftovers(Pace::default())?;
     let moved = store.spread(Pace::default())?;
     if !store.leaving().is_empty() {
+        // What kept it from being cleaned is told here.
+        let is_clean = moved.cleaned || store.clean_leftovers(Pace::default())?;
         store.close()?;
         // Opening it takes away what owns nothing any more.
         store = warned(Options::new().create(false).open(&args.dir.dir, &registry)?);
+        let still = store.leaving().len();
+        if still > 0 {
+            store.close()?;
+            return Err(Failure::failed(still_there(still, is_clean)));
+        }
     }
     let (partitions, engine) = (store.partitions(), store.engine().to_owned());
     store.close()?;
@@ -80,4 +87,29 @@ pub(crate) fn repartition(args: &RepartitionArgs) -> Done {
         ))?;
     }
     out.finish()
+}
+
+/// Partitions were to leave, own nothing any more, and are there all the same.
+fn still_there(count: usize, is_clean: bool) -> String {
+    let partitions = if count == 1 { "1 partition".to_owned() } else { format!("{count} partitions") };
+    let why = match (is_clean, count) {
+        (true, _) => "could not be taken away, as the warning says: mend that",
+        (false, 1) => "still holds leftovers: free room",
+        (false, _) => "still hold leftovers: free room",
+    };
+    format!("all keys have moved, but {partitions} {why}, then run it again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::still_there;
+
+    #[test]
+    fn who_is_left_is_told_what_to_do() {
+        let said = [still_there(1, false), still_there(3, false), still_there(3, true)];
+        assert!(said[0].contains("1 partition still holds leftovers: free room"), "{}", said[0]);
+        assert!(said[1].contains("3 partitions still hold leftovers: free room"), "{}", said[1]);
+        assert!(said[2].contains("3 partitions could not be taken away"), "{}", said[2]);
+        assert!(said.iter().all(|said| said.ends_with("run it again")));
+    }
 }
