@@ -475,7 +475,20 @@ fn the_plans_of_a_store_that_repartitions_itself_are_shown_while_it_is_open_and_
     }
     let shown = |what: &str| {
         let text = run(&format!("plan DIR/busy{what}"), dir.path()).ok();
-        for word in ["carried out", "plan 1, ", "why", "lie apart", "moved", "keys copied", "predicted", "obtained"] {
+        for word in [
+            "carried out",
+            "plan 1, ",
+            "why",
+            "lie apart",
+            "moved",
+            "keys copied",
+            "predicted",
+            "obtained",
+            "of planning",
+            "of watching",
+            "to make",
+            "to carry out",
+        ] {
             assert!(text.text().contains(word), "`{word}` is missing: {}", text.text());
         }
     };
@@ -486,12 +499,17 @@ fn the_plans_of_a_store_that_repartitions_itself_are_shown_while_it_is_open_and_
     }
     shown("");
     let moves = store.stats().expect("stats").moves;
-    assert!(moves.plans >= 1 && moves.units >= 100, "{moves:?}");
+    assert!(moves.plans >= 1 && moves.units >= 100 && moves.planning_ns > 0, "{moves:?}");
     drop(store);
     shown(" --last 64");
     let plans = run("plan DIR/busy --json", dir.path()).ok().json();
     assert!(plans["plans"][0]["units"].as_u64().is_some_and(|units| units >= 100), "{plans}");
     assert_eq!(plans["plans"][0]["level"], "keys");
+    for figure in
+        [&plans["planning_ns"], &plans["watching_ns"], &plans["plans"][0]["planning_ns"], &plans["plans"][0]["took_ns"]]
+    {
+        assert!(figure.as_u64().is_some_and(|ns| ns > 0), "{plans}");
+    }
     let pins = run("stat DIR/busy --json", dir.path()).ok().json()["pins"].as_u64();
     assert!(pins.is_some_and(|pins| pins >= 100), "{pins:?}");
 }

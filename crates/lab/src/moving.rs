@@ -40,6 +40,8 @@ pub struct Moving {
     pub units: f64,
     /// Bytes moved in a run (median).
     pub bytes: f64,
+    /// What watching and planning cost: time of the store's own thread, as a share of that of the run (median).
+    pub planning_share: f64,
 }
 
 impl Moving {
@@ -69,6 +71,7 @@ impl Moving {
             plans: median(&|record| record.moves.plans as f64),
             units: median(&|record| record.moves.units as f64),
             bytes: median(&|record| record.moves.bytes as f64),
+            planning_share: median(&|record| record.timeline.planning_seconds / record.seconds),
         })
     }
 }
@@ -171,6 +174,7 @@ mod tests {
             // Nothing for a second, twice as much after it.
             let mut moving = run("1s", repetition, |at| if at < 1.0 { 0 } else { 200 * drift });
             moving.moves = Moves { plans: 2, units: 7, bytes: 1_000 };
+            moving.timeline.planning_seconds = 0.03;
             records.push(moving);
         }
         let rows = &tables(&records)[0].rows;
@@ -184,6 +188,7 @@ mod tests {
         let settles = moving.settles_seconds.unwrap();
         assert!((0.9..=1.0 + 1e-9).contains(&settles), "{settles}");
         assert_eq!((moving.plans, moving.units, moving.bytes), (2.0, 7.0, 1_000.0));
+        assert!((moving.planning_share - 0.03 / 12.0).abs() < 1e-12, "{}", moving.planning_share);
     }
 
     #[test]

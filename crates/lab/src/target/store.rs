@@ -6,7 +6,7 @@ use biombo_base::Result;
 use biombo_engine::{Batch, Durability, Registry, Stats};
 use biombo_store::{Options, PlanReport, Range, Scan, Store, StoreStats};
 
-use super::{Moved, Target, Walk, consume};
+use super::{Carried, Moved, Target, Walk, consume};
 use crate::record::Moves;
 use crate::spec::{Placement, RunSpec};
 use crate::workload::Keys;
@@ -139,19 +139,19 @@ impl Target for StoreTarget {
         }
         let (moves, plans) = (self.store.stats()?.moves, self.store.plans()?);
         let say = |plan: PlanReport| {
-            let text = format!(
-                "{}: {} {}, {:.2} MB, predicted {:.1} ms a second",
-                plan.why,
-                plan.units,
-                plan.level.name(),
-                plan.bytes as f64 / 1e6,
-                plan.predicted_ns_per_s / 1e6
-            );
-            (plan.at_ns, text)
+            let moved = format!("{} {}, {:.2} MB", plan.units, plan.level.name(), plan.bytes as f64 / 1e6);
+            let predicted_ms = plan.predicted_ns_per_s / 1e6;
+            Carried {
+                begun_ns: plan.at_ns,
+                ended_ns: plan.at_ns + plan.took_ns,
+                plan: format!("{}: {moved}, predicted {predicted_ms:.1} ms a second", plan.why),
+                moved: format!("{moved} moved in {:.0} ms", plan.took_ns as f64 / 1e6),
+            }
         };
         Ok(Moved {
             moves: Moves { plans: moves.plans, units: moves.units, bytes: moves.bytes },
             planner: Some(self.store.planner().to_owned()),
+            planning_seconds: moves.planning_ns as f64 / 1e9,
             plans: plans.last.into_iter().filter(|plan| plan.error.is_none()).map(say).collect(),
         })
     }
