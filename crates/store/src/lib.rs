@@ -11,6 +11,7 @@
 //! | `intent` | atomic batches across partitions, through any crash |
 //! | [`Scan`], [`Snapshot`], `merge`, `chain`, `owned`, `overlaid` | one ordered view, one point in history |
 //! | `migration` | units that move from one partition to another while reads and writes go on, through any crash |
+//! | `pulse` | how long users' operations take, for who must not slow them down |
 //! | [`Repartition`], [`Plans`], `planning` | partitions that move by themselves: what is watched, planned, moved, and what came of it |
 //! | [`Update`], `stripes` | read-modify-write |
 //! | `copy`, `backup`, [`StoreStats`] | checkpoints, backups, figures, verification |
@@ -48,6 +49,7 @@ mod poison;
 mod present;
 #[cfg(test)]
 mod present_tests;
+mod pulse;
 mod repair;
 mod reshape;
 mod retire;

@@ -71,19 +71,19 @@ impl Store {
     ///
     /// Runs on the calling thread, straight to the owner's engine; never waits for a writer of another key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
-        if let Some(watch) = &self.inner.watch {
-            watch.tracker.read(key);
+        match &self.inner.watch {
+            None => self.inner.get(key),
+            Some(watch) => watch.read(key, || self.inner.get(key)),
         }
-        self.inner.get(key)
     }
 
     /// Copy the value of `key` into `into` (cleared first) and say whether there is one: the cheapest read for a caller that
     /// reuses its buffer.
     pub fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        if let Some(watch) = &self.inner.watch {
-            watch.tracker.read(key);
+        match &self.inner.watch {
+            None => self.inner.get_into(key, into),
+            Some(watch) => watch.read(key, || self.inner.get_into(key, into)),
         }
-        self.inner.get_into(key, into)
     }
 
     /// Whether `key` is there.

@@ -7,7 +7,6 @@
 //! and nothing comes back (`migration` says why the sync comes first).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use biombo_engine::{Batch, Cursor, Result};
 
@@ -56,9 +55,7 @@ impl Cleaning<'_> {
             let is_over = self.find(&placement, position, &mut deletions)?;
             if !deletions.is_empty() {
                 instance.apply_aside(&deletions.to_ops(), &mover.poison)?;
-                if let Some(rate) = pace.bytes_per_second {
-                    std::thread::sleep(Duration::from_secs_f64(deletions.bytes() as f64 / rate.max(1) as f64));
-                }
+                mover.rest(*pace, deletions.bytes());
                 deletions.clear();
             }
             if is_over {

@@ -148,7 +148,7 @@ impl<'a> Carrier<'a> {
                     self.target().sync_aside(&self.mover.poison)?;
                     self.unsynced = 0;
                 }
-                self.pace.rest(chunk.bytes());
+                self.mover.rest(self.pace, chunk.bytes());
             }
             Step::Forward => self.forward(is_copied)?,
             Step::Sync => {
