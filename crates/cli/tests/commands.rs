@@ -194,6 +194,18 @@ fn a_store_gets_other_partitions_and_another_engine_and_keeps_its_keys() {
     let said = run("repartition DIR/s", dir.path()).ok();
     assert!(said.text().contains(" 1 partition of"), "{}", said.text());
     assert_eq!(run("count DIR/s", dir.path()).ok().text(), "3000\n");
+    for (placement, partitions) in [("range", 3), ("hash", 2)] {
+        let line = format!("repartition DIR/s --placement {placement} --partitions {partitions} --json");
+        let said = run(&line, dir.path()).ok().json();
+        assert_eq!(
+            (&said["placement"], &said["keys"], &said["partitions"]),
+            (&placement.into(), &3000.into(), &partitions.into())
+        );
+        assert_eq!(run("stat DIR/s --json", dir.path()).ok().json()["placement"], placement);
+        assert_eq!(run("scan DIR/s", dir.path()).ok().text(), lines, "{placement}");
+    }
+    let unknown = run("repartition DIR/s --placement sorted", dir.path());
+    assert!(unknown.status == 2 && unknown.stderr.contains("sorted"), "{}", unknown.stderr);
     let unknown = run("repartition DIR/s --engine nosuch", dir.path());
     assert!(unknown.status == 2 && unknown.stderr.contains("nosuch"), "{}", unknown.stderr);
     run("put DIR/one apple red", dir.path()).ok();
@@ -390,7 +402,7 @@ fn help_lists_what_works_and_teaches_it() {
         assert!(help.text().contains(option), "bench ycsb does not explain {option}");
     }
     let help = biombo(["repartition", "--help"]).ok();
-    for option in ["--partitions", "--engine", "goes back", "Example"] {
+    for option in ["--partitions", "--engine", "--placement", "goes back", "Example"] {
         assert!(help.text().contains(option), "repartition does not explain {option}");
     }
     let help = biombo(["bench", "db", "--help"]).ok();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Options`], [`Config`], `open`, `manifest`, `owner` | creating and opening a directory, its options from a file, who owns it |
 //! | `reshape`, `retire` | more partitions, fewer, or of another engine; those that own nothing any more taken away |
+//! | `replace` | another placement: all keys copied into new partitions |
 //! | [`Placement`], `bounds`, `topology`, `present` | which partition owns a key; the placement of this moment |
 //! | [`Store`], `write` | what a user holds: reads on the calling thread, writes through `lane` |
 //! | `lane`, `shared_sync` | the executor `direct`: one logical writer for each partition, group commit |
@@ -51,6 +52,7 @@ mod present;
 mod present_tests;
 mod pulse;
 mod repair;
+mod replace;
 mod reshape;
 mod retire;
 mod retirer;

@@ -299,6 +299,9 @@ impl Options {
     /// gives those that stay equal shares, while reads and writes go on. Partitions that own nothing any more are taken away by the first
     /// opening that finds them so, and nothing left over of any move. Said again, with other figures, it changes what shall be.
     ///
+    /// Another [`placement`](Self::placement) than the store has is not for while it serves: all keys are copied into new partitions, as many and of the
+    /// engine that are asked for, before this opening returns ([`Store::copied`]). They take room twice meanwhile.
+    ///
     /// Refused (`Unsupported`): other partitioning than `hard`, engines without order, another engine where one of the two keeps nothing.
     ///
     /// ```

@@ -20,7 +20,7 @@ use crate::present::Present;
 use crate::retirer::Retirer;
 use crate::stripes::Stripes;
 use crate::topology::Topology;
-use crate::{PartitionId, Placement, keyspace, seam};
+use crate::{Moved, PartitionId, Placement, keyspace, seam};
 
 /// Keys of one [`Store::multi_get`] that engines are told of at once: their records fit the processor's second cache.
 const AHEAD_KEYS: usize = 32;
@@ -60,6 +60,8 @@ pub(crate) struct Inner {
     pub(crate) partitioning: Partitioning,
     pub(crate) durability: Durability,
     pub(crate) manifest: Manifest,
+    /// By this opening, because the placement was to be another one.
+    pub(crate) copied: Moved,
     pub(crate) warnings: Vec<String>,
     pub(crate) dir: PathBuf,
     pub(crate) io: Arc<dyn Io>,
@@ -183,6 +185,11 @@ impl Store {
     /// own until [`spread`](Store::spread) has given it to the others. The first opening that finds them with nothing takes them away.
     pub fn leaving(&self) -> Vec<PartitionId> {
         self.inner.manifest.leaving.iter().copied().map(PartitionId).collect()
+    }
+
+    /// What this opening copied, because it gave the store another placement ([`Options::reshape`](crate::Options::reshape)).
+    pub fn copied(&self) -> Moved {
+        self.inner.copied
     }
 
     /// How the keys are divided.
