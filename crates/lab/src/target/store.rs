@@ -52,6 +52,9 @@ impl StoreTarget {
         if let Some(planner) = &spec.planner {
             options = options.planner(planner);
         }
+        if !spec.dirs.is_empty() {
+            options = options.dirs([&spec.dir].into_iter().chain(&spec.dirs).cloned().collect());
+        }
         let store = options.open(spec.dir.join(Path::new("store")), registry)?;
         Ok(Self { store, durability, plans: spec.repartition.is_some() })
     }
@@ -191,5 +194,43 @@ fn together(store: StoreStats) -> Stats {
         index: store.index(),
         elsewhere: store.instances.iter().any(|s| s.elsewhere),
         options,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use biombo_engine::memory;
+
+    use super::*;
+    use crate::bench::Plan;
+    use crate::spec::Partitioning;
+    use crate::workload::KeyFormat;
+
+    #[test]
+    fn hard_partitions_are_dealt_to_all_directories_of_a_run() {
+        let mut registry = Registry::new();
+        registry.add(memory::kind());
+        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let plan = Plan {
+            engines: vec!["memory".into()],
+            partitionings: vec![Partitioning::None, Partitioning::Hard],
+            partitions: vec![4],
+            more_dirs: vec!["elsewhere".into()],
+            ..Plan::default()
+        };
+        let mut runs = plan.runs();
+        assert!(runs[0].dirs.is_empty(), "one engine lies in one place");
+        let mut spec = runs.remove(1);
+        assert_eq!(spec.dirs, plan.more_dirs);
+        (spec.dir, spec.dirs) = (dirs[0].path().to_owned(), vec![dirs[1].path().to_owned()]);
+        let keys = Keys::new(KeyFormat::Hashed, 16, 10).unwrap();
+        drop(StoreTarget::open(&registry, &spec, &keys).unwrap());
+        for (number, dir) in dirs.iter().enumerate() {
+            let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let mut found: Vec<String> =
+                names.filter_map(|name| Some(name.to_str()?.rsplit_once("-p")?.1.to_owned())).collect();
+            found.sort();
+            assert_eq!(found, [format!("{number:04}"), format!("{:04}", number + 2)]);
+        }
     }
 }
