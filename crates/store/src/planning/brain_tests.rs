@@ -311,6 +311,27 @@ fn keys_move_between_workers_where_one_partition_keeps_one_busy_and_not_where_th
     }
 }
 
+/// A read takes no lane and no worker: reads of one partition alone, which one worker has, wait for nobody. Where writers wait, they count.
+#[test]
+fn reads_alone_move_nothing_however_uneven_they_are_and_go_along_where_writers_wait() {
+    let placement = Placement::hash(PARTITIONS);
+    let of_one = |number: &u64| placement.owner(&key(*number)) == PartitionId(3);
+    let hot: Vec<u64> = (0..).filter(of_one).take(40).collect();
+    for (writes, moves) in [(false, false), (true, true)] {
+        let mut world = World::new(DEFAULT_PLANNER);
+        world.worker_of = Some((0..PARTITIONS).map(|partition| partition % 2).collect());
+        for _ in 0..6 {
+            world.second(Kind::Read, 10_000, |random| vec![hot[random.usize(0..hot.len())]]);
+            if writes {
+                world.waited_ns = if world.moved() == 0 { SECOND_NS / 4 } else { 0 };
+                world.second(Kind::Write, 4_000, |random| vec![hot[random.usize(0..hot.len())]]);
+                world.waited_ns = 0;
+            }
+        }
+        assert_eq!(world.moved() > 0, moves, "{:?}, {:?}", world.refused, world.drafts);
+    }
+}
+
 /// Seven eighths of the partitions have nothing to do: the one range that all ask for becomes many, which move by themselves; so it goes on, a
 /// stretch after the other, and ranges that nobody asks for any more come together.
 #[test]
