@@ -382,6 +382,23 @@ fn kept_runs_are_shown_again_those_of_all_files_in_one_table() {
 }
 
 #[test]
+fn a_run_may_lie_in_several_directories_and_leaves_nothing_in_any() {
+    let dir = tempdir().expect("a directory");
+    let line = "bench ycsb --engine log --workload a --records 500 --operations 500 --partitions 4 --dir DIR/a,DIR/b \
+                --json DIR/runs.jsonl";
+    let done = run(line, dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let text = fs::read_to_string(dir.path().join("runs.jsonl")).expect("the lines");
+    let record: serde_json::Value = serde_json::from_str(text.trim_end()).expect("a JSON line");
+    assert_eq!(record["errors"], 0);
+    assert!(record["disk_bytes"].as_u64().is_some_and(|bytes| bytes > 500_000), "{}", record["disk_bytes"]);
+    for place in ["a", "b"] {
+        assert!(dir.path().join(place).exists(), "{place} was never used");
+        assert_eq!(stores(&dir.path().join(place)), 0, "a store is left in {place}");
+    }
+}
+
+#[test]
 fn the_experiments_are_listed_and_one_is_done_with_published_beside_measured() {
     let dir = tempdir().expect("a directory");
     let listed = run("reproduce --list", dir.path()).ok();

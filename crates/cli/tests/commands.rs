@@ -194,11 +194,42 @@ fn a_store_gets_other_partitions_and_another_engine_and_keeps_its_keys() {
     let said = run("repartition DIR/s", dir.path()).ok();
     assert!(said.text().contains(" 1 partition of"), "{}", said.text());
     assert_eq!(run("count DIR/s", dir.path()).ok().text(), "3000\n");
+    for (placement, partitions) in [("range", 3), ("hash", 2)] {
+        let line = format!("repartition DIR/s --placement {placement} --partitions {partitions} --json");
+        let said = run(&line, dir.path()).ok().json();
+        assert_eq!(
+            (&said["placement"], &said["keys"], &said["partitions"]),
+            (&placement.into(), &3000.into(), &partitions.into())
+        );
+        assert_eq!(run("stat DIR/s --json", dir.path()).ok().json()["placement"], placement);
+        assert_eq!(run("scan DIR/s", dir.path()).ok().text(), lines, "{placement}");
+    }
+    let unknown = run("repartition DIR/s --placement sorted", dir.path());
+    assert!(unknown.status == 2 && unknown.stderr.contains("sorted"), "{}", unknown.stderr);
     let unknown = run("repartition DIR/s --engine nosuch", dir.path());
     assert!(unknown.status == 2 && unknown.stderr.contains("nosuch"), "{}", unknown.stderr);
     run("put DIR/one apple red", dir.path()).ok();
     let refused = run("repartition DIR/one --partitions 2", dir.path());
     assert!(refused.status == 1 && refused.stderr.contains("hard"), "{}", refused.stderr);
+}
+
+/// What is in the way of the last step must not pass for success.
+#[test]
+fn partitions_that_could_not_be_taken_away_are_a_failure_until_they_are() {
+    let dir = tempdir().expect("a directory");
+    biombo_with(words("load DIR/s - --partitions 4", dir.path()), FRUIT).ok();
+    // A file where the journal of the new placement is to be.
+    let in_the_way = dir.path().join("s/placement-1");
+    std::fs::write(&in_the_way, "").expect("a file");
+    let failed = run("repartition DIR/s --partitions 2", dir.path());
+    assert!(failed.status == 1 && failed.stdout.is_empty(), "{} {}", failed.status, failed.stderr);
+    assert!(failed.stderr.contains("2 partitions could not be taken away"), "{}", failed.stderr);
+    let count = run("count DIR/s", dir.path());
+    assert_eq!((count.status, count.text()), (0, "3\n"), "{}", count.stderr);
+    std::fs::remove_file(&in_the_way).expect("removed");
+    let said = run("repartition DIR/s", dir.path()).ok();
+    assert!(said.text().ends_with(" 2 partitions of log\n"), "{}", said.text());
+    assert_eq!(run("count DIR/s", dir.path()).ok().text(), "3\n");
 }
 
 #[test]
@@ -371,7 +402,7 @@ fn help_lists_what_works_and_teaches_it() {
         assert!(help.text().contains(option), "bench ycsb does not explain {option}");
     }
     let help = biombo(["repartition", "--help"]).ok();
-    for option in ["--partitions", "--engine", "goes back", "Example"] {
+    for option in ["--partitions", "--engine", "--placement", "goes back", "Example"] {
         assert!(help.text().contains(option), "repartition does not explain {option}");
     }
     let help = biombo(["bench", "db", "--help"]).ok();
@@ -456,7 +487,20 @@ fn the_plans_of_a_store_that_repartitions_itself_are_shown_while_it_is_open_and_
     }
     let shown = |what: &str| {
         let text = run(&format!("plan DIR/busy{what}"), dir.path()).ok();
-        for word in ["carried out", "plan 1, ", "why", "lie apart", "moved", "keys copied", "predicted", "obtained"] {
+        for word in [
+            "carried out",
+            "plan 1, ",
+            "why",
+            "lie apart",
+            "moved",
+            "keys copied",
+            "predicted",
+            "obtained",
+            "of planning",
+            "of watching",
+            "to make",
+            "to carry out",
+        ] {
             assert!(text.text().contains(word), "`{word}` is missing: {}", text.text());
         }
     };
@@ -467,12 +511,17 @@ fn the_plans_of_a_store_that_repartitions_itself_are_shown_while_it_is_open_and_
     }
     shown("");
     let moves = store.stats().expect("stats").moves;
-    assert!(moves.plans >= 1 && moves.units >= 100, "{moves:?}");
+    assert!(moves.plans >= 1 && moves.units >= 100 && moves.planning_ns > 0, "{moves:?}");
     drop(store);
     shown(" --last 64");
     let plans = run("plan DIR/busy --json", dir.path()).ok().json();
     assert!(plans["plans"][0]["units"].as_u64().is_some_and(|units| units >= 100), "{plans}");
     assert_eq!(plans["plans"][0]["level"], "keys");
+    for figure in
+        [&plans["planning_ns"], &plans["watching_ns"], &plans["plans"][0]["planning_ns"], &plans["plans"][0]["took_ns"]]
+    {
+        assert!(figure.as_u64().is_some_and(|ns| ns > 0), "{plans}");
+    }
     let pins = run("stat DIR/busy --json", dir.path()).ok().json()["pins"].as_u64();
     assert!(pins.is_some_and(|pins| pins >= 100), "{pins:?}");
 }

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use biombo::{Batch, Durability, Options, Pace, PartitionId, Range, Store, UnitId};
+use biombo::{Batch, Durability, Executor, Options, Pace, PartitionId, PlacementKind, Range, Store, UnitId};
 use common::kill::{Dice, ROUNDS_A_STORE, kill_soon, report, this_program};
-use common::{command, has_engine, run, words};
+use common::{biombo_with, command, has_engine, run, words};
 use tempfile::tempdir;
 
 /// The environment variable that turns this test program into the child that writes batches.
@@ -147,21 +147,73 @@ const BATCH_KEYS: u64 = 12;
 /// Threads that write batches of their own.
 const WRITERS: u64 = 2;
 
+/// What happens to a store while batches are written to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meanwhile {
+    Nothing,
+    /// Slots move; also under the executor `pinned`.
+    Slots,
+    Pinned,
+    /// Single keys are pinned.
+    Keys,
+    /// Ranges are split, moved and merged.
+    Ranges,
+    /// The store repartitions itself.
+    Plans,
+}
+
+impl Meanwhile {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::Nothing, "still"),
+        (Self::Slots, "moving"),
+        (Self::Pinned, "pinned"),
+        (Self::Keys, "keys"),
+        (Self::Ranges, "ranges"),
+        (Self::Plans, "plans"),
+    ];
+
+    fn of(name: &str) -> Self {
+        Self::ALL.into_iter().find(|(_, of)| *of == name).expect("a name").0
+    }
+
+    fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(other, _)| *other == self).expect("all are named").1
+    }
+
+    fn options(self) -> Options {
+        let options = Options::new().partitions(8);
+        match self {
+            Self::Pinned => options.executor(Executor::Pinned { workers: 2 }),
+            Self::Ranges => options.placement(PlacementKind::Range).range_sample((0..80).map(key_near).collect()),
+            Self::Plans => options.repartition("0.1s".parse().expect("a time")),
+            _ => options,
+        }
+    }
+
+    fn run(self, store: &Store) {
+        match self {
+            Self::Nothing => {}
+            Self::Slots | Self::Pinned => keep_moving(store),
+            Self::Keys => keep_pinning(store),
+            Self::Ranges => keep_cutting(store),
+            Self::Plans => keep_grouping(store),
+        }
+    }
+}
+
 /// Not a test: the child of the batch tests. It writes batches until it is killed, and prints `ack writer number` for each that is
-/// acknowledged; while units move, also `moved units` for each move.
+/// acknowledged; while something moves, also `moved units`.
 #[test]
 fn child_that_writes_batches() {
     let Ok(task) = std::env::var(CHILD) else { return };
-    let (engine, durability, moving, dir) = {
+    let (engine, durability, meanwhile, dir) = {
         let mut words = task.splitn(4, ' ');
-        let mut next = || words.next().expect("engine, durability, still or moving, directory").to_owned();
-        (next(), next().parse::<Durability>().expect("a durability"), next() == "moving", next())
+        let mut next = || words.next().expect("engine, durability, what happens meanwhile, directory").to_owned();
+        (next(), next().parse::<Durability>().expect("a durability"), Meanwhile::of(&next()), next())
     };
-    let store = Options::new().engine(engine).partitions(8).open(dir, &biombo::registry()).expect("the store opens");
+    let store = meanwhile.options().engine(engine).open(dir, &biombo::registry()).expect("the store opens");
     std::thread::scope(|scope| {
-        if moving {
-            scope.spawn(|| keep_moving(&store));
-        }
+        scope.spawn(|| meanwhile.run(&store));
         for writer in 0..WRITERS {
             let store = &store;
             scope.spawn(move || {
@@ -183,6 +235,70 @@ fn keep_moving(store: &Store) {
         let units: Vec<_> = (0..64).map(|_| UnitId(dice.below(4096) as u32)).collect();
         let moved = store.move_units(&units, PartitionId(dice.below(8) as u16), Pace::default()).expect("a move");
         println!("moved {}", moved.units);
+    }
+}
+
+/// Pin keys of batches, the counters among them, to one partition after the other.
+fn keep_pinning(store: &Store) {
+    let mut dice = Dice(u64::from(std::process::id()));
+    loop {
+        let keys: Vec<_> = (0..20).map(|_| key_near(dice.below(400))).collect();
+        let moved = store.move_keys(&keys, PartitionId(dice.below(8) as u16), Pace::default()).expect("a move");
+        println!("moved {}", moved.units);
+    }
+}
+
+/// Split ranges, move what lies between two keys, and merge what belongs together.
+fn keep_cutting(store: &Store) {
+    let mut dice = Dice(u64::from(std::process::id()));
+    loop {
+        let mut ends = [key_near(dice.below(400)), key_near(dice.below(400))];
+        ends.sort();
+        let [from, to] = ends;
+        store.split_ranges(&[key_near(dice.below(400))]).expect("a split");
+        if from < to {
+            let to_partition = PartitionId(dice.below(8) as u16);
+            let moved = store.move_range(&from, Some(&to), to_partition, Pace::default()).expect("a move");
+            println!("moved {}", moved.units);
+        }
+        if dice.below(4) == 0 {
+            store.merge_ranges().expect("merges");
+        }
+    }
+}
+
+/// Keys of [`keep_grouping`]: as many in each group, and as many groups.
+const MEMBERS: u64 = 10;
+const GROUPS: u64 = 40;
+
+/// Write groups of keys that lie apart, others than the process before, so that plans are made; tell when they move something.
+fn keep_grouping(store: &Store) {
+    let stride = u64::from(std::process::id()) % (GROUPS - 1) + 1;
+    let (mut told, mut number) = (0, 0);
+    loop {
+        number += 1;
+        let mut batch = Batch::new();
+        for member in 0..MEMBERS {
+            let place = (number + member * stride) % GROUPS;
+            batch.put(format!("group {member} {place}").as_bytes(), format!("{number}").as_bytes());
+        }
+        store.write_with(&batch, Durability::Os).expect("a write");
+        if number % 16 == 0 {
+            let moved = store.stats().expect("figures").moves.units;
+            if moved > told {
+                println!("moved {}", moved - told);
+                told = moved;
+            }
+        }
+    }
+}
+
+/// One of the keys that batches write, of a small number.
+fn key_near(number: u64) -> Vec<u8> {
+    let (writer, key, batch) = (number % WRITERS, number / WRITERS % BATCH_KEYS, number / WRITERS / BATCH_KEYS);
+    match batch {
+        0 => format!("counter {writer} {key}").into_bytes(),
+        _ => format!("batch {writer} {} {key}", batch * 7).into_bytes(),
     }
 }
 
@@ -211,7 +327,7 @@ struct Heard {
     moved: u64,
 }
 
-fn kill_batch_writers(engine: &str, durability: &str, moving: &str, rounds: u64) {
+fn kill_batch_writers(engine: &str, durability: &str, meanwhile: Meanwhile, rounds: u64) {
     if !has_engine(engine) {
         println!("skipped: this build has no {engine}");
         return;
@@ -221,22 +337,24 @@ fn kill_batch_writers(engine: &str, durability: &str, moving: &str, rounds: u64)
     let mut dir = tempdir().expect("a directory");
     let (mut busy, mut batches, mut moved, mut round) = (0, 0, 0, 0);
     // A machine that is busy otherwise may need more rounds until something is shown.
-    let is_shown = |busy: u64, moved: u64| busy * 2 >= rounds && (moving == "still" || moved > rounds);
+    let is_shown = |busy: u64, moved: u64| busy * 2 >= rounds && (meanwhile == Meanwhile::Nothing || moved > rounds);
+    let name = meanwhile.name();
     while round < rounds || (!is_shown(busy, moved) && round < rounds * MORE_ROUNDS) {
         if round % ROUNDS_A_STORE == 0 {
             dir = tempdir().expect("a directory");
         }
-        let task = format!("{engine} {durability} {moving}");
+        let task = format!("{engine} {durability} {name}");
         let child = this_program("child_that_writes_batches", CHILD, &task, &dir.path().join("s"));
-        let heard = kill_soon(child, &mut dice, &format!("{task}, round {round}"), |heard: &mut Heard, line| {
+        let heard = kill_soon(child, &mut dice, &format!("{task}, round {round}"), move |heard: &mut Heard, line| {
             if let Some(units) = line.strip_prefix("moved ") {
                 heard.moved += units.parse::<u64>().unwrap_or(0);
-                return false;
+                // A plan takes its time: what is waited for is that it moves something.
+                return meanwhile == Meanwhile::Plans;
             }
             let mut words = line.split(' ').skip_while(|word| *word != "ack").skip(1).map(str::parse::<u64>);
             let (Some(Ok(writer)), Some(Ok(number))) = (words.next(), words.next()) else { return false };
             heard.acked[writer as usize] = Some(number);
-            true
+            meanwhile != Meanwhile::Plans
         });
         moved += heard.moved;
         if heard.acked.iter().any(Option::is_some) {
@@ -246,7 +364,7 @@ fn kill_batch_writers(engine: &str, durability: &str, moving: &str, rounds: u64)
         round += 1;
     }
     report(&format!(
-        "{engine} {durability} {moving}: {round} kills, {busy} of a writer at work; {batches} whole batches seen, {moved} units moved in {:.1} s",
+        "{engine} {durability} {name}: {round} kills, {busy} of a writer at work; {batches} whole batches seen, {moved} units moved in {:.1} s",
         begin.elapsed().as_secs_f64()
     ));
     assert!(
@@ -284,35 +402,112 @@ fn check_batches(dir: &Path, engine: &str, acked: &[Option<u64>]) -> u64 {
     let keys = store.verify(&mut |damage| panic!("{engine}: {damage:?}")).expect("whole");
     let batches: u64 = (0..WRITERS).filter_map(|writer| counter(&store, writer, 0)).map(|last| last + 1).sum();
     let counters = (0..WRITERS).filter(|writer| counter(&store, *writer, 0).is_some()).count() as u64;
-    assert_eq!(keys, (batches + counters) * BATCH_KEYS, "{engine}: keys in all partitions");
+    let groups = scan_count(&store, b"group ");
+    assert!(groups <= MEMBERS * GROUPS, "{engine}: {groups} keys of groups");
+    assert_eq!(keys, (batches + counters) * BATCH_KEYS + groups, "{engine}: keys in all partitions");
     seen
+}
+
+fn scan_count(store: &Store, prefix: &[u8]) -> u64 {
+    let mut scan = store.scan(Range::prefix(prefix)).expect("a scan");
+    let mut count = 0;
+    while scan.next().expect("a step").is_some() {
+        count += 1;
+    }
+    count
 }
 
 #[test]
 fn no_batch_over_lmdb_is_halved() {
-    kill_batch_writers("lmdb", "sync", "still", rounds());
+    kill_batch_writers("lmdb", "sync", Meanwhile::Nothing, rounds());
 }
 
 #[test]
 fn no_batch_over_rocksdb_is_halved() {
-    kill_batch_writers("rocksdb", "sync", "still", rounds());
+    kill_batch_writers("rocksdb", "sync", Meanwhile::Nothing, rounds());
 }
 
 #[test]
 fn no_batch_over_the_other_engines_is_halved() {
     for engine in ["leveldb", "wiredtiger", "log"] {
-        kill_batch_writers(engine, "sync", "still", (rounds() / 4).max(1));
+        kill_batch_writers(engine, "sync", Meanwhile::Nothing, (rounds() / 4).max(1));
     }
-    kill_batch_writers("lmdb", "os", "still", (rounds() / 4).max(1));
-    kill_batch_writers("rocksdb", "os", "still", (rounds() / 4).max(1));
-    kill_batch_writers("log", "os", "still", (rounds() / 4).max(1));
+    kill_batch_writers("lmdb", "os", Meanwhile::Nothing, (rounds() / 4).max(1));
+    kill_batch_writers("rocksdb", "os", Meanwhile::Nothing, (rounds() / 4).max(1));
+    kill_batch_writers("log", "os", Meanwhile::Nothing, (rounds() / 4).max(1));
 }
 
 #[test]
 fn no_batch_is_halved_or_lost_while_units_move() {
-    kill_batch_writers("log", "os", "moving", rounds());
+    kill_batch_writers("log", "os", Meanwhile::Slots, rounds());
     for engine in ["lmdb", "rocksdb"] {
-        kill_batch_writers(engine, "sync", "moving", (rounds() / 4).max(1));
+        kill_batch_writers(engine, "sync", Meanwhile::Slots, (rounds() / 4).max(1));
+    }
+}
+
+#[test]
+fn no_batch_is_halved_or_lost_while_keys_are_pinned_ranges_cut_workers_write_and_plans_move() {
+    for (meanwhile, engine, durability) in [
+        (Meanwhile::Keys, "log", "os"),
+        (Meanwhile::Keys, "lmdb", "sync"),
+        (Meanwhile::Ranges, "log", "os"),
+        (Meanwhile::Ranges, "lmdb", "os"),
+        (Meanwhile::Pinned, "log", "sync"),
+        (Meanwhile::Pinned, "lmdb", "os"),
+        (Meanwhile::Plans, "log", "os"),
+        (Meanwhile::Plans, "lmdb", "os"),
+    ] {
+        kill_batch_writers(engine, durability, meanwhile, (rounds() / 5).max(1));
+    }
+}
+
+/// `biombo repartition`, killed and begun again with other figures and another engine: every line is there each time, once, and the last one
+/// ends what all before it began.
+#[test]
+fn a_killed_repartition_loses_nothing_and_the_next_one_goes_on() {
+    const LINES: u64 = 20_000;
+    let engines: Vec<_> = ["log", "lmdb"].into_iter().filter(|engine| has_engine(engine)).collect();
+    for placement in ["hash", "range"] {
+        let begin = Instant::now();
+        let (dir, mut dice) = (tempdir().expect("a directory"), Dice(placement.len() as u64));
+        let all = [std::ops::Range { start: 0, end: LINES }];
+        let lines: String = (0..LINES).map(|line| format!("key{line:09}\t{}\n", value(line))).collect();
+        let line =
+            format!("load DIR/s - --durability os --partitions 4 --placement {placement} --engine {}", engines[0]);
+        biombo_with(words(&line, dir.path()), lines.as_bytes()).ok();
+        let (wanted, mut busy, mut round) = ((rounds() / 4).max(1), 0, 0);
+        while round < wanted || (busy == 0 && round < wanted * MORE_ROUNDS) {
+            let engine = engines[dice.below(engines.len() as u64) as usize];
+            let line = format!("repartition DIR/s --partitions {} --engine {engine}", 2 + dice.below(6));
+            let mut child = command()
+                .args(words(&line, dir.path()))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("the command runs");
+            std::thread::sleep(Duration::from_micros(dice.below(400_000)));
+            child.kill().expect("a child can be killed");
+            child.wait().expect("a killed child ends");
+            let store = Options::new().create(false).open(dir.path().join("s"), &biombo::registry()).expect("it opens");
+            busy += u64::from(!store.leaving().is_empty());
+            store.clean_leftovers(Pace::default()).expect("nothing is in the way");
+            assert_eq!(
+                store.verify(&mut |damage| panic!("{damage:?}")).expect("whole"),
+                LINES,
+                "round {round}: {line}"
+            );
+            drop(store);
+            assert_eq!(check_lines(dir.path(), placement, &all, LINES), LINES);
+            round += 1;
+        }
+        let said = run(&format!("repartition DIR/s --partitions 3 --engine {}", engines[0]), dir.path()).ok();
+        assert!(said.text().contains("3 partitions"), "{}", said.text());
+        assert_eq!(check_lines(dir.path(), placement, &all, LINES), LINES);
+        report(&format!(
+            "repartition {placement}: {round} kills, {busy} before all had left, in {:.1} s",
+            begin.elapsed().as_secs_f64()
+        ));
+        assert!(busy > 0, "{placement}: none of {round} kills hit a repartition at work: nothing is shown");
     }
 }
 

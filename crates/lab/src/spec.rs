@@ -176,6 +176,9 @@ pub struct RunSpec {
     pub once: bool,
     /// An empty directory of the run's own.
     pub dir: PathBuf,
+    /// Others, on other devices: `hard` partitions are dealt to it and to these in turn. In a plan's runs, where they are to be made.
+    #[serde(default)]
+    pub dirs: Vec<PathBuf>,
 }
 
 impl RunSpec {

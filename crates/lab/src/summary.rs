@@ -282,16 +282,17 @@ fn row(name: String, records: Vec<Record>) -> Option<Row> {
     })
 }
 
-/// A figure of `row` by that of `base`. The runs of one repetition, which have one seed and ran side by side, form a pair.
+/// The runs of `row` and of `base`, those of one repetition, which have one seed and ran side by side.
+pub(crate) fn pairs<'a>(row: &'a Row, base: &'a Row) -> impl Iterator<Item = (&'a Record, &'a Record)> {
+    row.records.iter().filter_map(|a| {
+        let b = base.records.iter().find(|b| b.repetition == a.repetition && b.seed == a.seed)?;
+        Some((a, b))
+    })
+}
+
+/// A figure of `row` by that of `base`, pair by pair.
 pub(crate) fn paired(row: &Row, base: &Row, figure: impl Fn(&Record) -> Option<f64>) -> Option<Ratio> {
-    let pairs: Vec<_> = row
-        .records
-        .iter()
-        .filter_map(|a| {
-            let b = base.records.iter().find(|b| b.repetition == a.repetition && b.seed == a.seed)?;
-            Some((figure(a)?, figure(b)?))
-        })
-        .collect();
+    let pairs: Vec<_> = pairs(row, base).filter_map(|(a, b)| Some((figure(a)?, figure(b)?))).collect();
     ratio(&pairs)
 }
 

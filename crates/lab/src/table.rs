@@ -11,9 +11,10 @@ use crate::units::{bytes, count, duration_ns};
 
 /// Print `tables`, one below the other. Throughput is the median of the repetitions with the slowest and the fastest;
 /// `x direct` is throughput by that of the same engine used directly, pair by pair, with its 95 % interval (from six
-/// pairs on; the extremes before that). Of rows that repartition themselves `moves` are the units moved in a run, `x still` throughput by that
-/// of the best row that stays as it is, `settled` the same of the last thirds of periods, `settles in` the time that it takes after a
-/// shift ([`Moving`]). `device reads/s` are random reads of 4 KiB that the device gave to as many threads after these
+/// pairs on; the extremes before that). Of rows that repartition themselves `moves` are the units moved in a run, `planning` is what watching and
+/// planning took of its time, on a thread of the store's own, `x still` throughput by that
+/// of the best row that stays as it is, `settled` the same of the last third of the worst period of each run, `settles in` the time that it
+/// takes after a shift to come to what is asked of it ([`Moving`]). `device reads/s` are random reads of 4 KiB that the device gave to as many threads after these
 /// runs, `x device` is throughput by that, and the last line has their median over all runs.
 pub fn print(tables: &[Table], output: &mut impl Write) -> io::Result<()> {
     for (i, table) in tables.iter().enumerate() {
@@ -54,7 +55,7 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
         header.push("x direct");
     }
     if table.rows.iter().any(|row| row.moving.is_some()) {
-        header.extend(["moves", "x still"]);
+        header.extend(["moves", "planning", "x still"]);
     }
     if table.rows.iter().any(|row| row.moving.as_ref().is_some_and(|moving| moving.settled.is_some())) {
         header.extend(["settled", "settles in"]);
@@ -115,6 +116,7 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
                     "x device" => first(row.by_device.as_ref().map_or(String::new(), ratio)),
                     "x direct" => first(row.ratio.as_ref().map_or(String::new(), ratio)),
                     "moves" => first(row.moving.as_ref().map_or(String::new(), |moving| count(moving.units))),
+                    "planning" => first(moving(row, |moving| Some(format!("{:.2} %", 100.0 * moving.planning_share)))),
                     "x still" => first(moving(row, |moving| moving.ratio.as_ref().map(ratio))),
                     "settled" => first(moving(row, |moving| moving.settled.as_ref().map(ratio))),
                     "settles in" => {
@@ -197,13 +199,17 @@ mod tests {
             records.push(record("log", "hard", repetition, 1_000.0));
             let mut moving = record("log", "hard", repetition, 1_500.0);
             (moving.repartition, moving.moves.units) = ("1s".into(), 12);
+            moving.timeline.planning_seconds = moving.seconds / 400.0;
             records.push(moving);
         }
         let mut text = Vec::new();
         super::print(&tables(&records), &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let moving = text.lines().find(|line| line.contains("log hard-8 moving 1s")).unwrap();
-        assert!(moving.contains("  12  ") && moving.contains("1.50 [1.50, 1.50]"), "{text}");
+        assert!(
+            moving.contains("  12  ") && moving.contains("  0.25 %  ") && moving.contains("1.50 [1.50, 1.50]"),
+            "{text}"
+        );
         assert!(text.contains("x still") && !text.contains("settles in"), "nothing shifts here:\n{text}");
         let still = text.lines().find(|line| line.contains("log hard-8 ") && !line.contains("moving")).unwrap();
         assert!(!still.contains('['), "{text}");

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use biombo_engine::{Batch, Durability, Error, Registry, Result};
 
-use crate::options::Partitioning;
+use crate::options::{Partitioning, PlacementKind};
 use crate::scan::{Range, Scan};
 use crate::{Options, Store, open};
 
@@ -24,7 +24,7 @@ impl Store {
         if !inner.capabilities.checkpoints {
             return Err(inner.lacks("checkpoints"));
         }
-        let options = self.same_shape().io(Arc::clone(&inner.io)).create_new(true).named_later(true);
+        let options = self.same_shape()?.io(Arc::clone(&inner.io)).create_new(true).named_later(true);
         // Asked here, so that only what this call makes is ever removed.
         let copy = options.open(dest, registry)?;
         let copied = match inner.partitioning {
@@ -50,17 +50,21 @@ impl Store {
         inner.io.sync_dir(dest).map_err(|e| Error::io(format_args!("sync {}", dest.display()), e))
     }
 
-    /// Options for a new store that is divided and placed like this one, in one directory.
-    pub(crate) fn same_shape(&self) -> Options {
+    /// Options for a new store that is divided like this one, in one directory, where every key has the owner that it has here. Where partitions are
+    /// leaving there are others: then slots are dealt anew, and ranges cut by their bytes, which takes a pass over all keys.
+    fn same_shape(&self) -> Result<Options> {
         let placement = self.placement();
-        // Its own boundaries as the sample give the same boundaries: each is the quantile of its range.
-        let starts = placement.ranges().into_iter().map(|(start, _)| start.to_vec()).collect();
-        Options::new()
+        let partitions = self.inner.manifest.partitions_to_stay();
+        let options = Options::new()
             .engine(self.engine())
-            .partitions(self.inner.manifest.partitions_to_stay())
+            .partitions(partitions)
             .partitioning(self.partitioning())
-            .placement(placement.kind())
-            .range_sample(starts)
+            .placement(placement.kind());
+        Ok(match placement.kind() {
+            _ if self.leaving().is_empty() => options.placed(Arc::unwrap_or_clone(placement)),
+            PlacementKind::Hash => options,
+            PlacementKind::Range => options.range_sample(self.even_starts(partitions)?),
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Options`], [`Config`], `open`, `manifest`, `owner` | creating and opening a directory, its options from a file, who owns it |
 //! | `reshape`, `retire` | more partitions, fewer, or of another engine; those that own nothing any more taken away |
+//! | `replace` | another placement: all keys copied into new partitions |
 //! | [`Placement`], `bounds`, `topology`, `present` | which partition owns a key; the placement of this moment |
 //! | [`Store`], `write` | what a user holds: reads on the calling thread, writes through `lane` |
 //! | `lane`, `shared_sync` | the executor `direct`: one logical writer for each partition, group commit |
@@ -11,6 +12,7 @@
 //! | `intent` | atomic batches across partitions, through any crash |
 //! | [`Scan`], [`Snapshot`], `merge`, `chain`, `owned`, `overlaid` | one ordered view, one point in history |
 //! | `migration` | units that move from one partition to another while reads and writes go on, through any crash |
+//! | `pulse` | how long users' operations take, for who must not slow them down |
 //! | [`Repartition`], [`Plans`], `planning` | partitions that move by themselves: what is watched, planned, moved, and what came of it |
 //! | [`Update`], `stripes` | read-modify-write |
 //! | `copy`, `backup`, [`StoreStats`] | checkpoints, backups, figures, verification |
@@ -48,7 +50,9 @@ mod poison;
 mod present;
 #[cfg(test)]
 mod present_tests;
+mod pulse;
 mod repair;
+mod replace;
 mod reshape;
 mod retire;
 mod retirer;

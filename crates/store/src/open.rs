@@ -22,7 +22,7 @@ use crate::retirer::Retirer;
 use crate::store::Inner;
 use crate::stripes::Stripes;
 use crate::topology::Topology;
-use crate::{PartitionId, Placement, Store, reshape, retire};
+use crate::{Moved, PartitionId, Placement, Store, replace, reshape, retire};
 
 pub(crate) const PLACEMENT_DIR: &str = "placement";
 pub(crate) const INTENT_DIR: &str = "intents";
@@ -67,6 +67,19 @@ fn open_existing(
     io.sync_dir(dir).map_err(|e| cannot_open(dir, e))?;
     let mut warnings = Vec::new();
     let manifest = retire::sweep(&*io, dir, manifest, &mut |warning| warnings.push(warning))?;
+    if replace::is_asked(&manifest, options) {
+        replace::check(&manifest, options, registry)?;
+        let (machine_went_down, as_it_is) = (owner.machine_went_down, replace::as_it_is(options));
+        let opening = Opening::new(Arc::clone(&io), dir, manifest, &as_it_is, registry)?;
+        let store = opening.finish(owner, None, warnings)?;
+        let copied = replace::replace(&store, options, placement_journal(options), registry)?;
+        drop(store);
+        let mut store = open_again(io, dir, options, registry, machine_went_down)?;
+        if let Some(inner) = Arc::get_mut(&mut store.inner) {
+            inner.copied = copied;
+        }
+        return Ok(store);
+    }
     let reshaped = if options.reshape { reshape::reshaped(&manifest, dir, options, registry)? } else { None };
     let is_reshaped = reshaped.is_some();
     let opening = Opening::new(Arc::clone(&io), dir, reshaped.unwrap_or(manifest), options, registry)?;
@@ -90,6 +103,17 @@ fn open_existing(
         return Ok(store);
     }
     drop(store);
+    open_again(io, dir, options, registry, machine_went_down)
+}
+
+/// Open a store that this opening has just given another manifest, and closed.
+fn open_again(
+    io: Arc<dyn Io>,
+    dir: &Path,
+    options: &Options,
+    registry: &Registry,
+    machine_went_down: bool,
+) -> Result<Store> {
     let mut owner = Owner::take(&*io, dir)?;
     owner.machine_went_down |= machine_went_down;
     let lost = || Error::new(ErrorKind::NotFound, format!("there is no store in {} any more", dir.display()));
@@ -172,9 +196,10 @@ fn create(io: Arc<dyn Io>, dir: &Path, options: &Options, registry: &Registry, o
     }
     let manifest = Manifest::for_options(&*io, options, registry)?;
     manifest::replace_file(&*io, dir, CREATING, manifest.encode()?.as_bytes())?;
-    let placement = match manifest.placement_kind()? {
-        PlacementKind::Hash => Placement::hash(manifest.partitions),
-        PlacementKind::Range => Placement::range(manifest.partitions, options.sample.clone()),
+    let placement = match (&options.placed, manifest.placement_kind()?) {
+        (Some(placement), _) => placement.clone(),
+        (None, PlacementKind::Hash) => Placement::hash(manifest.partitions),
+        (None, PlacementKind::Range) => Placement::range(manifest.partitions, options.sample.clone()),
     };
     for index in 0..manifest.engine_dirs.len() {
         create_dir(&*io, &manifest.engine_dir(dir, index))?;
@@ -206,7 +231,7 @@ pub(crate) struct Opening<'a> {
 }
 
 impl<'a> Opening<'a> {
-    fn new(
+    pub(crate) fn new(
         io: Arc<dyn Io>,
         dir: &'a Path,
         manifest: Manifest,
@@ -360,6 +385,7 @@ impl<'a> Opening<'a> {
                 partitioning,
                 durability: self.options.durability.unwrap_or_default(),
                 manifest: self.manifest,
+                copied: Moved { cleaned: true, ..Moved::default() },
                 warnings,
                 dir: self.dir.to_path_buf(),
                 io: self.io,

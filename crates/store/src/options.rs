@@ -8,7 +8,7 @@ use std::sync::Arc;
 use biombo_base::io::{Io, IoMode};
 use biombo_engine::{Durability, Error, Registry, Result};
 
-use crate::{Repartition, Store};
+use crate::{Placement, Repartition, Store};
 
 /// The most partitions that a store may have.
 pub const PARTITIONS_MAX: u32 = 1024;
@@ -173,6 +173,8 @@ pub struct Options {
     pub(crate) partitioning: Option<Partitioning>,
     pub(crate) placement: Option<PlacementKind>,
     pub(crate) sample: Vec<Vec<u8>>,
+    /// A new store's own; unset: slots in turn, or ranges by the sample.
+    pub(crate) placed: Option<Placement>,
     pub(crate) dirs: Vec<PathBuf>,
     pub(crate) cache_bytes: Option<u64>,
     pub(crate) durability: Option<Durability>,
@@ -226,6 +228,12 @@ impl Options {
     /// sample's quantiles). Without one the key space is cut evenly by its first two bytes.
     pub fn range_sample(mut self, keys: Vec<Vec<u8>>) -> Self {
         self.sample = keys;
+        self
+    }
+
+    /// The placement of a new store, whose owners are among its partitions.
+    pub(crate) fn placed(mut self, placement: Placement) -> Self {
+        self.placed = Some(placement);
         self
     }
 
@@ -291,8 +299,10 @@ impl Options {
     /// gives those that stay equal shares, while reads and writes go on. Partitions that own nothing any more are taken away by the first
     /// opening that finds them so, and nothing left over of any move. Said again, with other figures, it changes what shall be.
     ///
-    /// Refused (`Unsupported`): other partitioning than `hard`, engines without order, more partitions than there are under range placement, another engine
-    /// where one of the two keeps nothing.
+    /// Another [`placement`](Self::placement) than the store has is not for while it serves: all keys are copied into new partitions, as many and of the
+    /// engine that are asked for, before this opening returns ([`Store::copied`]). They take room twice meanwhile.
+    ///
+    /// Refused (`Unsupported`): other partitioning than `hard`, engines without order, another engine where one of the two keeps nothing.
     ///
     /// ```
     /// # use biombo_engine::{Registry, memory};

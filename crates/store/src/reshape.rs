@@ -74,7 +74,7 @@ pub(crate) fn reshaped(
 }
 
 /// Refuse engines between which units cannot move.
-fn check_engines(manifest: &Manifest, to: &str, registry: &Registry) -> Result<()> {
+pub(crate) fn check_engines(manifest: &Manifest, to: &str, registry: &Registry) -> Result<()> {
     let is_change = to != manifest.engine;
     for name in [manifest.engine.as_str(), to] {
         let can = (registry.get(name)?.capabilities)();
@@ -91,7 +91,7 @@ fn check_engines(manifest: &Manifest, to: &str, registry: &Registry) -> Result<(
 }
 
 /// A directory for one more instance. The devices that the store is spread over take turns, as they did when it was created.
-fn unused_dir(manifest: &Manifest) -> PathBuf {
+pub(crate) fn unused_dir(manifest: &Manifest) -> PathBuf {
     let mut bases: Vec<&Path> = Vec::new();
     for base in manifest.engine_dirs.iter().filter_map(|dir| dir.parent()) {
         if !bases.contains(&base) {

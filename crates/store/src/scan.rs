@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use biombo_engine::{Cursor, Result, Snapshot as EngineSnapshot, Value};
 
-use crate::chain::{ChainCursor, Link};
+use crate::chain::ChainCursor;
 use crate::merge::MergeCursor;
 use crate::options::{Partitioning, PlacementKind};
 use crate::owned::Owned;
@@ -253,15 +253,12 @@ impl Inner {
                 source
             }
         };
-        let sources: Vec<_> = open(&owners)?.into_iter().zip(&owners).map(filter).collect();
+        let sources = open(&owners)?.into_iter().zip(&owners).map(filter);
         if is_merge {
-            return Ok(Box::new(MergeCursor::new(sources)));
+            return Ok(Box::new(MergeCursor::new(sources.collect())));
         }
-        let links = placement.ranges().into_iter().filter_map(|(start, owner)| {
-            let source = owners.iter().position(|o| *o == owner)?;
-            Some(Link { start: keyspace::encode_from(start).into_owned(), source })
-        });
-        Ok(Box::new(ChainCursor::new(links.collect(), sources)))
+        let sources = owners.iter().copied().zip(sources).collect();
+        Ok(Box::new(ChainCursor::new(topology, &range.from, range.to.as_deref(), sources)))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::present::Present;
 use crate::retirer::Retirer;
 use crate::stripes::Stripes;
 use crate::topology::Topology;
-use crate::{PartitionId, Placement, keyspace, seam};
+use crate::{Moved, PartitionId, Placement, keyspace, seam};
 
 /// Keys of one [`Store::multi_get`] that engines are told of at once: their records fit the processor's second cache.
 const AHEAD_KEYS: usize = 32;
@@ -60,6 +60,8 @@ pub(crate) struct Inner {
     pub(crate) partitioning: Partitioning,
     pub(crate) durability: Durability,
     pub(crate) manifest: Manifest,
+    /// By this opening, because the placement was to be another one.
+    pub(crate) copied: Moved,
     pub(crate) warnings: Vec<String>,
     pub(crate) dir: PathBuf,
     pub(crate) io: Arc<dyn Io>,
@@ -71,19 +73,19 @@ impl Store {
     ///
     /// Runs on the calling thread, straight to the owner's engine; never waits for a writer of another key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
-        if let Some(watch) = &self.inner.watch {
-            watch.tracker.read(key);
+        match &self.inner.watch {
+            None => self.inner.get(key),
+            Some(watch) => watch.read(key, || self.inner.get(key)),
         }
-        self.inner.get(key)
     }
 
     /// Copy the value of `key` into `into` (cleared first) and say whether there is one: the cheapest read for a caller that
     /// reuses its buffer.
     pub fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        if let Some(watch) = &self.inner.watch {
-            watch.tracker.read(key);
+        match &self.inner.watch {
+            None => self.inner.get_into(key, into),
+            Some(watch) => watch.read(key, || self.inner.get_into(key, into)),
         }
-        self.inner.get_into(key, into)
     }
 
     /// Whether `key` is there.
@@ -183,6 +185,11 @@ impl Store {
     /// own until [`spread`](Store::spread) has given it to the others. The first opening that finds them with nothing takes them away.
     pub fn leaving(&self) -> Vec<PartitionId> {
         self.inner.manifest.leaving.iter().copied().map(PartitionId).collect()
+    }
+
+    /// What this opening copied, because it gave the store another placement ([`Options::reshape`](crate::Options::reshape)).
+    pub fn copied(&self) -> Moved {
+        self.inner.copied
     }
 
     /// How the keys are divided.

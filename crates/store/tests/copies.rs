@@ -9,7 +9,7 @@ use std::sync::Arc;
 use biombo_base::io::sim::{Crash, SimIo};
 use biombo_base::io::{Io, OpenMode};
 use biombo_engine::{Batch, Durability, ErrorKind, Result};
-use biombo_store::{Options, Partitioning, PlacementKind, Range, Store};
+use biombo_store::{Options, Pace, PartitionId, Partitioning, PlacementKind, Range, Store};
 
 const KEYS: u32 = 400;
 
@@ -96,6 +96,60 @@ fn a_copy_that_is_cut_short_is_no_store_and_the_next_one_begins_anew() {
             println!("{way}, {placement}: {none} images without a store, {whole} with a whole one");
             assert!(none > 50 && whole > 0, "{way}: {none} images without a store, {whole} with one");
         }
+    }
+}
+
+/// Keys of each partition.
+fn counts(store: &Store) -> Vec<usize> {
+    let mut counts = vec![0; store.partitions() as usize];
+    (0..KEYS).for_each(|number| counts[store.route(&key(number)).index()] += 1);
+    counts
+}
+
+#[test]
+fn a_copy_has_every_key_in_the_partition_of_the_original_whatever_was_split_moved_and_pinned() {
+    for placement in [PlacementKind::Hash, PlacementKind::Range] {
+        let io = SimIo::new(3);
+        let sample = (0..KEYS).map(key).collect();
+        let store = filled(&io, options(&io).partitions(4).placement(placement).range_sample(sample));
+        if placement == PlacementKind::Range {
+            // One range in 32: were the bounds taken for a sample of the keys, three partitions would share it.
+            assert_eq!(store.split_ranges(&(3..99).step_by(3).map(key).collect::<Vec<_>>()).expect("split"), 32);
+            store.move_range(&key(10), Some(&key(20)), PartitionId(3), Pace::default()).expect("move");
+        } else {
+            store
+                .move_units(&store.placement().units_of(PartitionId(0))[..99], PartitionId(1), Pace::default())
+                .expect("move");
+            store.move_keys(&[key(7), key(8)], PartitionId(2), Pace::default()).expect("move");
+        }
+        let owners = |store: &Store| (0..KEYS).map(|number| store.route(&key(number))).collect::<Vec<_>>();
+        let before = (owners(&store), counts(&store));
+        drop(store);
+        checkpoint(&io).expect("a copy");
+        let copy = open(&io, "copy", options(&io).create(false)).expect("a store");
+        assert_eq!((owners(&copy), counts(&copy)), before, "{placement}");
+        assert!(is_whole(&copy));
+    }
+}
+
+#[test]
+fn a_copy_of_a_store_that_partitions_are_leaving_is_even_over_those_that_stay() {
+    for placement in [PlacementKind::Hash, PlacementKind::Range] {
+        let io = SimIo::new(4);
+        let sample = (0..KEYS).map(key).collect();
+        let store = filled(&io, options(&io).partitions(4).placement(placement).range_sample(sample));
+        if placement == PlacementKind::Range {
+            store.split_ranges(&(3..99).step_by(3).map(key).collect::<Vec<_>>()).expect("split");
+        }
+        drop(store);
+        let store = open(&io, "db", options(&io).partitions(2).reshape(true)).expect("a store");
+        assert_eq!(store.leaving().len(), 2);
+        let disk: Arc<dyn Io> = Arc::new(io.clone());
+        store.checkpoint(Path::new("copy"), &common::registry(disk, true)).expect("a copy");
+        let copy = open(&io, "copy", options(&io).create(false)).expect("a store");
+        let counts = counts(&copy);
+        assert!(counts.len() == 2 && counts.iter().all(|count| (160..=240).contains(count)), "{placement}: {counts:?}");
+        assert!(is_whole(&copy));
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Sample<'a> {
     pub kind: Kind,
     /// What the keys have to do with each other.
     pub shape: Shape,
-    /// Accesses that it stands for.
+    /// Accesses that it stands for, of each key where each stands for itself.
     pub weight: u32,
     count: u16,
     keys: &'a [u8],
@@ -55,6 +55,20 @@ impl<'a> Sample<'a> {
             rest = behind;
             key
         })
+    }
+
+    /// Accesses that it stands for, all its keys together: a group is one.
+    pub(crate) fn accesses(&self) -> u64 {
+        let times = if self.shape == Shape::Single { u64::from(self.count) } else { 1 };
+        u64::from(self.weight) * times
+    }
+
+    /// Let it stand for up to so many accesses more; returns how many those are.
+    pub(crate) fn add_accesses(&mut self, more: u64) -> u64 {
+        let times = if self.shape == Shape::Single { u64::from(self.count.max(1)) } else { 1 };
+        let each = (more / times).min(u64::from(u32::MAX - self.weight));
+        self.weight += each as u32;
+        each * times
     }
 
     /// Read the sample at the front of `bytes`, and what is behind it; nothing at the end.

@@ -2,18 +2,19 @@
 //!
 //! 1. Most accesses cost a count-down in a cell of the thread. The steps between two samples are drawn anew each time, uniformly
 //!    around their mean, so that no rhythm of the caller hides from it.
-//! 2. A sample weighs as many accesses as one stands for, and as those whose samples were lost before it: sums are right in the mean,
-//!    however slowly the rings are drained.
+//! 2. A sample weighs as many accesses as one stands for. Those whose samples were lost, because a ring was full, are dealt to all that it kept
+//!    meanwhile, by their weights: sums are right in the mean, however slowly the rings are drained, and no key seems hot because its sample was the
+//!    first that found room again. (Where a ring kept no sample of a kind, what it lost of that kind counts for nothing.)
 //! 3. The count-downs are the thread's, for all trackers: where several with different rates are told by one thread, the weights
 //!    are those of the one that took the sample, and so only about right.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::ring::{self, Put};
+use crate::ring::{self, Lost, Put, class_of};
 use crate::sample::{GROUP_KEYS_MAX, Kind, Sample, Shape};
 
 /// How much is looked at.
@@ -46,8 +47,14 @@ pub struct Drained {
 pub struct Tracker {
     number: u64,
     rates: Rates,
-    rings: Mutex<Vec<Consumer<u8>>>,
+    rings: Mutex<Vec<Drain>>,
     lost: AtomicU64,
+}
+
+/// The other end of a thread's ring.
+struct Drain {
+    ring: Consumer<u8>,
+    lost: Arc<Lost>,
 }
 
 thread_local! {
@@ -66,17 +73,23 @@ impl Tracker {
     /// A key was read. A few instructions, unless it is sampled.
     #[inline]
     pub fn read(&self, key: &[u8]) {
-        if is_due(0) {
-            self.take(Kind::Read, Shape::Single, 1, || [key]);
-        }
+        self.sample(Kind::Read, key);
     }
 
     /// A key was written.
     #[inline]
     pub fn write(&self, key: &[u8]) {
-        if is_due(0) {
-            self.take(Kind::Write, Shape::Single, 1, || [key]);
+        self.sample(Kind::Write, key);
+    }
+
+    /// A key is read or written; says whether it was sampled: a caller who wants to look closer at some accesses takes those.
+    #[inline]
+    pub fn sample(&self, kind: Kind, key: &[u8]) -> bool {
+        let is_due = is_due(0);
+        if is_due {
+            self.take(kind, Shape::Single, 1, || [key]);
         }
+        is_due
     }
 
     /// One operation read `count` keys; `keys` is asked for them if the sample is due.
@@ -113,21 +126,25 @@ impl Tracker {
         keys: impl FnOnce() -> I,
     ) {
         let every = if shape == Shape::Single { self.rates.singles } else { self.rates.groups };
-        let _ = LEFT.try_with(|left| left[usize::from(shape != Shape::Single)].set(fastrand::u32(0..every * 2 - 1)));
+        let _ = LEFT.try_with(|left| left[class_of(shape)].set(fastrand::u32(0..every * 2 - 1)));
         // Too many to be a group: evenly chosen ones stand for all, each for itself.
         let stride = count.div_ceil(GROUP_KEYS_MAX).max(1);
         let (shape, weight) = if stride == 1 { (shape, every) } else { (Shape::Single, every * stride as u32) };
-        let keys = keys().into_iter().step_by(stride);
-        if ring::put(self.number, || self.open(), (kind, shape, weight), keys) == Put::Lost {
+        let alone = if shape == Shape::Single { count.div_ceil(stride) as u64 } else { 1 };
+        let accesses = u64::from(weight) * alone;
+        let keys = std::iter::once_with(keys).flatten().step_by(stride);
+        if ring::put(self.number, || self.open(), (kind, shape, weight), accesses, keys) == Put::Lost {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// A ring for a thread that has none.
-    fn open(&self) -> Producer<u8> {
-        let (producer, consumer) = RingBuffer::new(self.rates.ring_bytes);
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner).push(consumer);
-        producer
+    fn open(&self) -> (Producer<u8>, Arc<Lost>) {
+        let (producer, ring) = RingBuffer::new(self.rates.ring_bytes);
+        let lost = Arc::<Lost>::default();
+        let drain = Drain { ring, lost: Arc::clone(&lost) };
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner).push(drain);
+        (producer, lost)
     }
 
     /// Hand over all samples that were taken since the last time. One at a time: a second caller waits for the first.
@@ -135,21 +152,61 @@ impl Tracker {
         let mut drained = Drained { samples: 0, lost: self.lost.swap(0, Ordering::Relaxed) };
         let mut bytes = Vec::new();
         let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
-        rings.retain_mut(|ring| {
+        rings.retain_mut(|Drain { ring, lost }| {
             // First whether its thread has ended: what it wrote before is then seen below.
             let has_ended = ring.is_abandoned();
             bytes.resize(ring.slots(), 0);
             if ring.pop_entire_slice(&mut bytes).is_ok() {
-                let mut rest = &bytes[..];
-                while let Some((sample, behind)) = Sample::read(rest) {
+                let mut deals = Deal::of(lost.take(), &bytes);
+                for mut sample in samples(&bytes) {
+                    deals[class_of(sample.shape)].deal(&mut sample);
                     each(&sample);
                     drained.samples += 1;
-                    rest = behind;
                 }
             }
             !has_ended
         });
         drained
+    }
+}
+
+/// The samples that lie one after the other.
+fn samples(bytes: &[u8]) -> impl Iterator<Item = Sample<'_>> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let (sample, behind) = Sample::read(rest)?;
+        rest = behind;
+        Some(sample)
+    })
+}
+
+/// Accesses of one class whose samples were lost, and those that samples of it stand for.
+#[derive(Clone, Copy, Default)]
+struct Deal {
+    lost: u64,
+    kept: u64,
+    /// Of both, what was handed over already.
+    lost_dealt: u64,
+    kept_dealt: u64,
+}
+
+impl Deal {
+    fn of(lost: [u64; 2], bytes: &[u8]) -> [Self; 2] {
+        let mut deals = lost.map(|lost| Self { lost, ..Self::default() });
+        if lost != [0; 2] {
+            samples(bytes).for_each(|sample| deals[class_of(sample.shape)].kept += sample.accesses());
+        }
+        deals
+    }
+
+    /// Add the sample's part of what was lost. What does not divide goes to a later one.
+    fn deal(&mut self, sample: &mut Sample<'_>) {
+        if self.lost == 0 {
+            return;
+        }
+        self.kept_dealt += sample.accesses();
+        let due = u128::from(self.lost) * u128::from(self.kept_dealt) / u128::from(self.kept.max(1));
+        self.lost_dealt += sample.add_accesses((due as u64).saturating_sub(self.lost_dealt));
     }
 }
 

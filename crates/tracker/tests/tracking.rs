@@ -54,7 +54,7 @@ fn sampled_loads_are_those_of_all_accesses_in_the_mean() {
 }
 
 #[test]
-fn samples_that_were_lost_count_with_the_next_that_finds_room() {
+fn samples_that_were_lost_count_with_those_that_found_room() {
     std::thread::spawn(|| {
         let tracker = Tracker::new(Rates { ring_bytes: 1 << 10, ..all() });
         let mut window = Window::new(Limits::default());
@@ -67,6 +67,55 @@ fn samples_that_were_lost_count_with_the_next_that_finds_room() {
         tracker.drain(|sample| window.note(sample, |_| 0));
         let (_, load) = window.units().next().unwrap();
         assert_eq!((load.writes, load.reads), (50_001.0, 0.0));
+    })
+    .join()
+    .unwrap();
+}
+
+/// Were the first sample after a full ring to stand for all that were lost, some keys would weigh twenty times what others do.
+#[test]
+fn no_key_seems_hot_because_its_sample_was_the_first_to_find_room() {
+    std::thread::spawn(|| {
+        let tracker = Tracker::new(Rates { ring_bytes: 4 << 10, ..all() });
+        let mut window = Window::new(Limits::default());
+        let mut random = fastrand::Rng::with_seed(9);
+        for _ in 0..100 {
+            (0..2_000).for_each(|_| tracker.write(&key(random.u64(..100))));
+            let drained = tracker.drain(|sample| window.note(sample, |_| 0));
+            assert!(drained.lost > 1_500 && drained.samples > 100, "{drained:?}");
+        }
+        let loads: Vec<f64> = window.keys().map(|key| key.load.writes).collect();
+        // 2,000 each, of some 150 samples: within five standard deviations.
+        assert_eq!((loads.len(), loads.iter().sum::<f64>()), (100, 200_000.0));
+        assert!(loads.iter().all(|load| (1_100.0..2_900.0).contains(load)), "{loads:?}");
+        // Many keys at once, of which each stands for several, beside single ones: together they stand for all.
+        let many: Vec<_> = (1_000..1_640).map(key).collect();
+        for _ in 0..50 {
+            tracker.write_group(640, || many.iter().map(Vec::as_slice));
+            (0..640).for_each(|_| tracker.write(b"alone"));
+            tracker.drain(|sample| window.note(sample, |key| u32::from(key == b"alone")));
+        }
+        let alone = window.units().find(|(unit, _)| *unit == 1).unwrap().1.writes;
+        let many = window.units().find(|(unit, _)| *unit == 0).unwrap().1.writes - 200_000.0;
+        assert!((alone + many - 64_000.0).abs() < 3_200.0 && alone + many <= 64_000.0, "{alone} and {many}");
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn one_sample_that_no_ring_has_room_for_keeps_no_other_out() {
+    std::thread::spawn(|| {
+        let tracker = Tracker::new(Rates { ring_bytes: 1 << 10, ..all() });
+        let mut window = Window::new(Limits::default());
+        let long = vec![7; 2_000];
+        for _ in 0..10 {
+            tracker.write(&long);
+            (0..5).for_each(|_| tracker.write(b"short"));
+            tracker.drain(|sample| window.note(sample, |_| 0));
+        }
+        let keys: Vec<_> = window.keys().map(|key| (key.key.to_vec(), key.load.writes)).collect();
+        assert_eq!(keys, [(b"short".to_vec(), 60.0)], "what was lost counts with what was kept");
     })
     .join()
     .unwrap();
@@ -219,6 +268,38 @@ fn a_span_ties_units_and_no_keys() {
         loads.sort_by_key(|(unit, _)| *unit);
         assert_eq!(loads, [(1, 0.5), (2, 1.5), (3, 2.0)]);
         assert_eq!(loads.iter().map(|(_, load)| load).sum::<f64>(), total - 2.0);
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn pairs_of_units_are_bounded_and_those_that_come_often_stay() {
+    std::thread::spawn(|| {
+        const PAIRS: usize = 100;
+        let tracker = Tracker::new(all());
+        let mut window = Window::new(Limits { pairs_max: PAIRS, ..Limits::default() });
+        let mut random = fastrand::Rng::with_seed(11);
+        let unit = |key: &[u8]| u32::from_be_bytes(key.try_into().unwrap());
+        let (mut all, mut most) = (0.0, 0);
+        for _ in 0..2_000 {
+            for often in [1u32, 2, 3] {
+                tracker.read_span(&often.to_be_bytes(), &(often + 1).to_be_bytes());
+            }
+            for _ in 0..27 {
+                tracker.read_span(&random.u32(100..1_000).to_be_bytes(), &random.u32(2_000..3_000).to_be_bytes());
+            }
+            all += 30.0;
+            tracker.drain(|sample| window.note(sample, unit));
+            most = most.max(window.unit_pairs().count());
+        }
+        assert!(most > PAIRS && most <= 2 * PAIRS, "{most} pairs");
+        for often in [1, 2, 3] {
+            let found = window.unit_pairs().find(|(pair, _)| *pair == (often, often + 1));
+            let weight = found.map_or(0.0, |(_, weight)| weight);
+            let least = 2_000.0 - all / (PAIRS as f64 + 1.0);
+            assert!((least..=2_000.0).contains(&weight), "{often}: {weight} of 2,000, at least {least}");
+        }
     })
     .join()
     .unwrap();

@@ -15,7 +15,8 @@ use crate::size::{show_bytes, show_count};
 #[command(after_help = "\
 A store that repartitions itself writes this down whenever one of its plans ends, and when it is closed; it may be open elsewhere meanwhile.
 Predicted and obtained are work of the foreground that a plan saves, in milliseconds a second: obtained is what was measured in the time
-after it. A plan keeps its promise if it gives at least half of it.
+after it. A plan keeps its promise if it gives at least half of it. Planning and watching are what all plans cost before anything moves, those
+included that were refused: time of a thread of the store's own.
 
 Examples:
   biombo plan fruit
@@ -44,13 +45,14 @@ pub(crate) fn plan(args: &PlanArgs) -> Done {
         out.line("no plan was ever made: the store has not repartitioned itself")?;
         return out.finish();
     }
-    let Plans { made, carried_out, given_up, .. } = plans;
+    let Plans { made, carried_out, given_up, planning_ns, watching_ns, .. } = plans;
     out.line(format_args!(
         "plans      {} made, {} carried out, {} given up",
         show_count(made),
         show_count(carried_out),
         show_count(given_up)
     ))?;
+    out.line(format_args!("cost       {} of planning, {} of watching", ms(planning_ns), ms(watching_ns)))?;
     for refused in &plans.refused {
         let (count, reason) = (show_count(refused.count), &refused.reason);
         out.line(format_args!("refused    {count}: {reason}; last {}", ago(refused.last_unix_ms)))?;
@@ -64,7 +66,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Done {
 
 fn say(out: &mut Out, plan: &PlanReport) -> Done {
     let rate = |ns_per_s: f64| format!("{:.2} ms a second", ns_per_s / 1e6);
-    let cost = |ns: u64| format!("{:.1} ms of moving", ns as f64 / 1e6);
+    let cost = |ns: u64| format!("{} of moving", ms(ns));
     out.line(format_args!("plan {}, {}, by {}", plan.number, ago(plan.at_unix_ms), plan.planner))?;
     out.line(format_args!("  why        {}", plan.why))?;
     let what = if plan.level == Level::Units { "units" } else { "keys" };
@@ -75,6 +77,7 @@ fn say(out: &mut Out, plan: &PlanReport) -> Done {
         show_bytes(plan.bytes),
         plan.ways
     ))?;
+    out.line(format_args!("  took       {} to make, {} to carry out", ms(plan.planning_ns), ms(plan.took_ns)))?;
     if let Some(error) = &plan.error {
         return out.line(format_args!("  given up   {error}"));
     }
@@ -96,6 +99,10 @@ fn say(out: &mut Out, plan: &PlanReport) -> Done {
         None => "",
     };
     out.line(format_args!("  obtained   {obtained}, for {}{kept}", cost(plan.cost_ns)))
+}
+
+fn ms(ns: u64) -> String {
+    format!("{:.1} ms", ns as f64 / 1e6)
 }
 
 /// How long ago a moment was, for people.

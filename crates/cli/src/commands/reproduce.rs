@@ -59,9 +59,10 @@ pub(crate) struct ReproduceArgs {
     /// Only these engines, of those that the experiment measures
     #[arg(long, value_name = "E,..", value_delimiter = ',')]
     engine: Vec<String>,
-    /// Where the stores are made, and removed again [default: the system's place for temporary files]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
+    /// Where the stores are made, and removed again; of several (devices), hard partitions are dealt to all in turn [default: the
+    /// system's place for temporary files]
+    #[arg(long, value_name = "DIR,..", value_delimiter = ',')]
+    dir: Vec<PathBuf>,
     /// Write a report with plots, one self-contained HTML page, to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -92,7 +93,12 @@ fn stores(args: &ReproduceArgs, name: &str, work: StoreWork) -> Done {
     let plans = (work.plans)(&registry, args.scale).map_err(|e| Failure::failed(e.to_string()))?;
     let plans = plans
         .into_iter()
-        .map(|plan| Plan { engines: chosen(&plan.engines, &args.engine), dir: args.dir.clone(), ..plan })
+        .map(|plan| Plan {
+            engines: chosen(&plan.engines, &args.engine),
+            dir: args.dir.first().cloned(),
+            more_dirs: args.dir.iter().skip(1).cloned().collect(),
+            ..plan
+        })
         .filter(|plan| !plan.engines.is_empty())
         .collect::<Vec<_>>();
     let lacks = (work.lacks)(&registry);
@@ -148,7 +154,8 @@ fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
     if !args.engine.is_empty() {
         return Err(Failure::usage("--engine is of stores: this experiment is of graphs"));
     }
-    let plans = (work.plans)(args.scale, args.dir.as_deref()).map_err(|e| Failure::usage(e.to_string()))?;
+    let plans =
+        (work.plans)(args.scale, args.dir.first().map(PathBuf::as_path)).map_err(|e| Failure::usage(e.to_string()))?;
     let mut html = args.html.as_deref().map(Output::create).transpose()?;
     let (mut records, mut done, mut done_before) = (Vec::new(), 0, 0);
     for plan in &plans {

@@ -68,6 +68,8 @@ pub struct Plan {
     pub once: bool,
     /// Where the runs' directories are made; `None`: the system's place for temporary files.
     pub dir: Option<PathBuf>,
+    /// Further places, on other devices, to which partitions are dealt in turn with the first.
+    pub more_dirs: Vec<PathBuf>,
 }
 
 impl Default for Plan {
@@ -100,6 +102,7 @@ impl Default for Plan {
             preload: true,
             once: false,
             dir: None,
+            more_dirs: Vec::new(),
         }
     }
 }
@@ -286,6 +289,10 @@ impl Plan {
                             preload: self.preload,
                             once: self.once,
                             dir: PathBuf::new(),
+                            dirs: match partitioning {
+                                Partitioning::Hard => self.more_dirs.clone(),
+                                _ => Vec::new(),
+                            },
                         };
                         if !runs.contains(&spec) {
                             runs.push(spec);

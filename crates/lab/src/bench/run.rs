@@ -29,7 +29,7 @@ pub struct Outcome {
 pub fn run(plan: &Plan, registry: &Registry, worker: &WorkerCommand, observer: &mut dyn Observer) -> Result<Outcome> {
     plan.check(registry)?;
     let base = plan.base_dir();
-    rundir::sweep(&base);
+    plan.more_dirs.iter().chain([&base]).for_each(|base| rundir::sweep(base));
     let runs = plan.runs();
     let count = runs.len();
     let mut outcome = Outcome::default();
@@ -66,9 +66,13 @@ pub(crate) fn one(
         return Err(error);
     }
     let dir = RunDir::create(base)?;
+    let others = spec.dirs.iter().map(|base| RunDir::create(base)).collect::<Result<Vec<_>>>()?;
     if (registry.get(&spec.engine)?.capabilities)().persistent {
-        disk::check_free(dir.path(), spec.disk_bytes_needed())?;
+        let each = spec.disk_bytes_needed() / (1 + others.len() as u64);
+        others.iter().chain([&dir]).try_for_each(|dir| disk::check_free(dir.path(), each))?;
     }
     spec.dir = dir.path().to_owned();
+    spec.dirs = others.iter().map(|other| other.path().to_owned()).collect();
+    disk::link(&spec.dir, &spec.dirs)?;
     launch(worker, spec, observer)
 }

@@ -10,7 +10,7 @@ use biombo_base::{Error, Result};
 use super::client::{Client, Shared};
 use super::clock::RunClock;
 use super::{Latencies, Progress, Timeline};
-use crate::target::Target;
+use crate::target::{Moved, Target};
 use crate::workload::shift::{Mark, MarkKind};
 use crate::workload::{Keys, Task, Values};
 
@@ -92,6 +92,7 @@ pub(super) fn run_by(
     values: &Values,
     progress: &Progress,
 ) -> Result<Ran> {
+    let planning_before = target.moved()?.planning_seconds;
     let shared = Shared::new(target, settings, keys, values, progress);
     let threads = settings.threads + u32::from(settings.task.beside().is_some());
     let begun_ns = OnceLock::new();
@@ -136,7 +137,9 @@ pub(super) fn run_by(
     let mut timeline = Timeline::merge(counted().map(|client| client.ticks.clone()));
     timeline.marks = settings.task.marks(seconds);
     timeline.marks.extend(shared.supply.common().marks());
-    timeline.marks.extend(plans(target, *begun_ns.get_or_init(monotonic_ns), seconds)?);
+    let moved = target.moved()?;
+    timeline.planning_seconds = (moved.planning_seconds - planning_before).max(0.0);
+    timeline.marks.extend(plans(&moved, *begun_ns.get_or_init(monotonic_ns), seconds));
     Ok(Ran {
         operations: counted().map(|client| client.operations).sum(),
         seconds,
@@ -148,11 +151,45 @@ pub(super) fn run_by(
     })
 }
 
-/// The plans that the target carried out while it ran, which began at `begun_ns` and took `seconds`.
-fn plans(target: &dyn Target, begun_ns: u64, seconds: f64) -> Result<impl Iterator<Item = Mark>> {
-    let plans = target.moved()?.plans.into_iter();
-    Ok(plans.filter_map(move |(at_ns, text)| {
+/// The plans that were carried out in a run that began at `begun_ns` and took `seconds`, and when all had moved.
+fn plans(moved: &Moved, begun_ns: u64, seconds: f64) -> impl Iterator<Item = Mark> {
+    let all = moved.plans.iter().flat_map(|carried| {
+        let plan = (MarkKind::Plan, carried.begun_ns, &carried.plan);
+        [plan, (MarkKind::Move, carried.ended_ns, &carried.moved)]
+    });
+    all.filter_map(move |(kind, at_ns, text)| {
         let at_seconds = at_ns.checked_sub(begun_ns)? as f64 / 1e9;
-        (at_seconds <= seconds).then_some(Mark { at_seconds, kind: MarkKind::Plan, text })
-    }))
+        (at_seconds <= seconds).then(|| Mark { at_seconds, kind, text: text.clone() })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Carried;
+
+    #[test]
+    fn a_plan_is_marked_where_it_begins_and_where_all_has_moved() {
+        let carried = |begun_ns, ended_ns| Carried { begun_ns, ended_ns, plan: "why".into(), moved: "what".into() };
+        let second = 1_000_000_000;
+        let plans =
+            [carried(second / 2, 3 * second), carried(4 * second, 5 * second), carried(9 * second, 20 * second)];
+        let moved = Moved { plans: plans.to_vec(), ..Moved::default() };
+        let marks: Vec<_> = plans_of(&moved, second, 10.0);
+        let expected = [
+            (2.0, MarkKind::Move, "what"),
+            (3.0, MarkKind::Plan, "why"),
+            (4.0, MarkKind::Move, "what"),
+            (8.0, MarkKind::Plan, "why"),
+        ];
+        assert_eq!(
+            marks,
+            expected.map(|(at, kind, text)| (at, kind, text.to_owned())),
+            "none before it began or after it ended"
+        );
+    }
+
+    fn plans_of(moved: &Moved, begun_ns: u64, seconds: f64) -> Vec<(f64, MarkKind, String)> {
+        plans(moved, begun_ns, seconds).map(|mark| (mark.at_seconds, mark.kind, mark.text)).collect()
+    }
 }

@@ -84,6 +84,9 @@ pub struct Timeline {
     /// What happened: shifts of the workload, plans, moves.
     #[serde(default)]
     pub marks: Vec<Mark>,
+    /// Seconds that the store's own thread watched and planned meanwhile.
+    #[serde(default)]
+    pub planning_seconds: f64,
 }
 
 impl Timeline {
@@ -108,6 +111,7 @@ impl Timeline {
             p99_ns: all.iter().map(|bucket| bucket.quantile_ns(0.99)).collect(),
             max_ns: all.iter().map(|bucket| bucket.max_ns).collect(),
             marks: Vec::new(),
+            planning_seconds: 0.0,
         }
     }
 

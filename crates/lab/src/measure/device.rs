@@ -3,6 +3,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::disk::linked;
+
 /// One block device. Its counters cover everything that anybody writes to it, other programs included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
@@ -10,9 +12,12 @@ pub struct Device {
 }
 
 impl Device {
-    /// The device that holds `dir`; `None` where there is none (tmpfs, overlays, network).
+    /// The device that holds `dir`; `None` where there is none (tmpfs, overlays, network), or what belongs to it lies on another one as well.
     pub fn of(dir: &Path) -> Option<Self> {
         let dev = dir.metadata().ok()?.dev();
+        if linked(dir).iter().any(|other| other.metadata().map_or(true, |meta| meta.dev() != dev)) {
+            return None;
+        }
         let (major, minor) = (rustix::fs::major(dev), rustix::fs::minor(dev));
         let stat = PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"));
         stat.exists().then_some(Self { stat })

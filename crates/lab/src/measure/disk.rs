@@ -1,9 +1,32 @@
-//! Room on disks: what a directory takes, what a file system has left.
+//! Room on disks: what a directory takes, what a file system has left. A run's directory has links to those that the run has on other devices:
+//! what is said of it is said of all.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
 use biombo_base::{Error, ErrorKind, Result};
+
+/// How links to other devices are named.
+const LINK: &str = "device-";
+
+/// Note in `dir` that `others` belong to it.
+pub fn link(dir: &Path, others: &[PathBuf]) -> Result<()> {
+    others.iter().enumerate().try_for_each(|(number, other)| {
+        let link = dir.join(format!("{LINK}{number}"));
+        symlink(other, &link).map_err(|e| Error::io(format!("create {}", link.display()), e))
+    })
+}
+
+/// The directories that belong to `dir`.
+pub(crate) fn linked(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let is_link = |entry: &std::fs::DirEntry| {
+        let is_named = entry.file_name().to_string_lossy().starts_with(LINK);
+        is_named && entry.file_type().is_ok_and(|kind| kind.is_symlink())
+    };
+    entries.flatten().filter(is_link).map(|entry| entry.path()).collect()
+}
 
 /// Bytes allocated to all files under `dir`. Files that vanish meanwhile do not count; hard links count once.
 pub fn allocated_bytes(dir: &Path) -> Result<u64> {
@@ -20,7 +43,12 @@ pub fn allocated_bytes(dir: &Path) -> Result<u64> {
         }
         Ok(bytes)
     }
-    walk(dir, &mut std::collections::HashSet::new()).map_err(|e| Error::io(format!("list {}", dir.display()), e))
+    let mut seen = std::collections::HashSet::new();
+    let mut bytes = 0;
+    for dir in linked(dir).iter().map(PathBuf::as_path).chain([dir]) {
+        bytes += walk(dir, &mut seen).map_err(|e| Error::io(format!("list {}", dir.display()), e))?;
+    }
+    Ok(bytes)
 }
 
 /// Bytes that an unprivileged process may still write to the file system of `dir`.
@@ -50,9 +78,11 @@ pub fn check_free(dir: &Path, needed: u64) -> Result<()> {
 /// Wait until the whole file system of `dir` is on its device, so that what one phase left behind is not written in the
 /// next one's time.
 pub fn settle(dir: &Path) -> Result<()> {
-    let what = || format!("sync the file system of {}", dir.display());
-    let file = std::fs::File::open(dir).map_err(|e| Error::io(what(), e))?;
-    rustix::fs::syncfs(file).map_err(|e| Error::io(what(), e.into()))
+    linked(dir).iter().map(PathBuf::as_path).chain([dir]).try_for_each(|dir| {
+        let what = || format!("sync the file system of {}", dir.display());
+        let file = std::fs::File::open(dir).map_err(|e| Error::io(what(), e))?;
+        rustix::fs::syncfs(file).map_err(|e| Error::io(what(), e.into()))
+    })
 }
 
 #[cfg(test)]
@@ -68,6 +98,18 @@ mod tests {
         settle(dir.path()).unwrap();
         let bytes = allocated_bytes(dir.path()).unwrap();
         assert!((98_304..200_000).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn what_lies_on_other_devices_counts_with_the_directory_that_it_belongs_to() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::write(dir.path().join("a"), vec![1u8; 50_000]).unwrap();
+        std::fs::write(other.path().join("b"), vec![1u8; 100_000]).unwrap();
+        link(dir.path(), &[other.path().to_owned()]).unwrap();
+        settle(dir.path()).unwrap();
+        let bytes = allocated_bytes(dir.path()).unwrap();
+        assert!((147_456..300_000).contains(&bytes), "{bytes}");
+        assert_eq!(linked(other.path()), [PathBuf::new(); 0]);
     }
 
     #[test]

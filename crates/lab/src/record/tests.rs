@@ -91,6 +91,7 @@ pub(crate) fn record(engine: &str, partitioning: &str, repetition: u32, ops_per_
             p99_ns: vec![1_300, 1_500, 1_400],
             max_ns: vec![210_000, 9_000, 8_000],
             marks: Vec::new(),
+            planning_seconds: 0.0,
         },
         engine_version: "1.2.3".into(),
         engine_options: vec![("sync".into(), "off".into())],

@@ -69,8 +69,23 @@ pub struct Moved {
     pub moves: Moves,
     /// Who planned it; `None`: nobody plans.
     pub planner: Option<String>,
-    /// When, by [`monotonic_ns`](biombo_base::clock::monotonic_ns), and what: of each plan that was carried out.
-    pub plans: Vec<(u64, String)>,
+    /// Seconds that the store's own thread has watched and planned.
+    pub planning_seconds: f64,
+    /// The plans that were carried out.
+    pub plans: Vec<Carried>,
+}
+
+/// A plan that was carried out; times by [`monotonic_ns`](biombo_base::clock::monotonic_ns).
+#[derive(Debug, Clone)]
+pub struct Carried {
+    /// When it began to move.
+    pub begun_ns: u64,
+    /// When all was moved.
+    pub ended_ns: u64,
+    /// Why, and what was predicted.
+    pub plan: String,
+    /// What moved.
+    pub moved: String,
 }
 
 /// A walk over records in order.

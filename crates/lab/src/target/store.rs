@@ -6,7 +6,7 @@ use biombo_base::Result;
 use biombo_engine::{Batch, Durability, Registry, Stats};
 use biombo_store::{Options, PlanReport, Range, Scan, Store, StoreStats};
 
-use super::{Moved, Target, Walk, consume};
+use super::{Carried, Moved, Target, Walk, consume};
 use crate::record::Moves;
 use crate::spec::{Placement, RunSpec};
 use crate::workload::Keys;
@@ -51,6 +51,9 @@ impl StoreTarget {
         }
         if let Some(planner) = &spec.planner {
             options = options.planner(planner);
+        }
+        if !spec.dirs.is_empty() {
+            options = options.dirs([&spec.dir].into_iter().chain(&spec.dirs).cloned().collect());
         }
         let store = options.open(spec.dir.join(Path::new("store")), registry)?;
         Ok(Self { store, durability, plans: spec.repartition.is_some() })
@@ -139,19 +142,19 @@ impl Target for StoreTarget {
         }
         let (moves, plans) = (self.store.stats()?.moves, self.store.plans()?);
         let say = |plan: PlanReport| {
-            let text = format!(
-                "{}: {} {}, {:.2} MB, predicted {:.1} ms a second",
-                plan.why,
-                plan.units,
-                plan.level.name(),
-                plan.bytes as f64 / 1e6,
-                plan.predicted_ns_per_s / 1e6
-            );
-            (plan.at_ns, text)
+            let moved = format!("{} {}, {:.2} MB", plan.units, plan.level.name(), plan.bytes as f64 / 1e6);
+            let predicted_ms = plan.predicted_ns_per_s / 1e6;
+            Carried {
+                begun_ns: plan.at_ns,
+                ended_ns: plan.at_ns + plan.took_ns,
+                plan: format!("{}: {moved}, predicted {predicted_ms:.1} ms a second", plan.why),
+                moved: format!("{moved} moved in {:.0} ms", plan.took_ns as f64 / 1e6),
+            }
         };
         Ok(Moved {
             moves: Moves { plans: moves.plans, units: moves.units, bytes: moves.bytes },
             planner: Some(self.store.planner().to_owned()),
+            planning_seconds: moves.planning_ns as f64 / 1e9,
             plans: plans.last.into_iter().filter(|plan| plan.error.is_none()).map(say).collect(),
         })
     }
@@ -192,5 +195,43 @@ fn together(store: StoreStats) -> Stats {
         index: store.index(),
         elsewhere: store.instances.iter().any(|s| s.elsewhere),
         options,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use biombo_engine::memory;
+
+    use super::*;
+    use crate::bench::Plan;
+    use crate::spec::Partitioning;
+    use crate::workload::KeyFormat;
+
+    #[test]
+    fn hard_partitions_are_dealt_to_all_directories_of_a_run() {
+        let mut registry = Registry::new();
+        registry.add(memory::kind());
+        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let plan = Plan {
+            engines: vec!["memory".into()],
+            partitionings: vec![Partitioning::None, Partitioning::Hard],
+            partitions: vec![4],
+            more_dirs: vec!["elsewhere".into()],
+            ..Plan::default()
+        };
+        let mut runs = plan.runs();
+        assert!(runs[0].dirs.is_empty(), "one engine lies in one place");
+        let mut spec = runs.remove(1);
+        assert_eq!(spec.dirs, plan.more_dirs);
+        (spec.dir, spec.dirs) = (dirs[0].path().to_owned(), vec![dirs[1].path().to_owned()]);
+        let keys = Keys::new(KeyFormat::Hashed, 16, 10).unwrap();
+        drop(StoreTarget::open(&registry, &spec, &keys).unwrap());
+        for (number, dir) in dirs.iter().enumerate() {
+            let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let mut found: Vec<String> =
+                names.filter_map(|name| Some(name.to_str()?.rsplit_once("-p")?.1.to_owned())).collect();
+            found.sort();
+            assert_eq!(found, [format!("{number:04}"), format!("{:04}", number + 2)]);
+        }
     }
 }

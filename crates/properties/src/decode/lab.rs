@@ -80,6 +80,7 @@ fn run(task: impl Into<Task>, seconds: Option<f64>) -> RunSpec {
         preload: false,
         once: false,
         dir: "d".into(),
+        dirs: Vec::new(),
     }
 }
 

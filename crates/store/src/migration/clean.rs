@@ -7,10 +7,10 @@
 //! and nothing comes back (`migration` says why the sync comes first).
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use biombo_engine::{Batch, Result};
+use biombo_engine::{Batch, Cursor, Result};
 
+use super::walk::{Chunk, walk};
 use super::{Mover, Pace};
 use crate::placement::{MoveId, UnitSet};
 use crate::{PartitionId, Placement, keyspace, seam};
@@ -55,9 +55,7 @@ impl Cleaning<'_> {
             let is_over = self.find(&placement, position, &mut deletions)?;
             if !deletions.is_empty() {
                 instance.apply_aside(&deletions.to_ops(), &mover.poison)?;
-                if let Some(rate) = pace.bytes_per_second {
-                    std::thread::sleep(Duration::from_secs_f64(deletions.bytes() as f64 / rate.max(1) as f64));
-                }
+                mover.rest(*pace, deletions.bytes());
                 deletions.clear();
             }
             if is_over {
@@ -73,37 +71,16 @@ impl Cleaning<'_> {
     /// Gather deletions of the next keys after `position` that the holder does not own; the position moves on. Says whether these were the last.
     fn find(&self, placement: &Placement, position: &mut Vec<u8>, deletions: &mut Batch) -> Result<bool> {
         let mut cursor = Arc::clone(self.mover.instances[self.holder.index()].raw()).cursor()?;
-        let (mut looked, mut scratch) = (0, Vec::new());
-        let Some(begin) = self.units.seek(position) else { return Ok(true) };
-        cursor.seek(&begin)?;
-        // Looked at before: were it counted again, a chunk of one key would never get past it.
-        if cursor.key() == Some(position) {
-            cursor.next()?;
-        }
-        while let Some(key) = cursor.key() {
-            if looked == self.pace.chunk_keys.max(1) || deletions.bytes() >= self.pace.chunk_bytes {
-                return Ok(false);
+        let bounds = Chunk { keys: self.pace.chunk_keys, bytes: self.pace.chunk_bytes };
+        let mut scratch = Vec::new();
+        let take = |key: &[u8], _: &dyn Cursor| {
+            // One that is pinned here stays.
+            if placement.owner(keyspace::decode(key, &mut scratch)) != self.holder {
+                deletions.delete(key);
             }
-            looked += 1;
-            position.clear();
-            position.extend_from_slice(key);
-            if self.units.may_hold(key) {
-                // One that is pinned here stays.
-                if placement.owner(keyspace::decode(key, &mut scratch)) != self.holder {
-                    deletions.delete(key);
-                }
-                cursor.next()?;
-                continue;
-            }
-            match self.units.seek(key) {
-                None => return Ok(true),
-                Some(next) if *next > *key => {
-                    let next = next.into_owned();
-                    cursor.seek(&next)?;
-                }
-                Some(_) => cursor.next()?,
-            }
-        }
-        Ok(true)
+            Ok(deletions.bytes())
+        };
+        let may_hold = |key: &[u8]| self.units.may_hold(key);
+        Ok(!walk(&mut *cursor, self.units, position, bounds, may_hold, take)?)
     }
 }

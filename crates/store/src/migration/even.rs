@@ -134,6 +134,12 @@ impl Store {
         self.merge_ranges().map(drop)
     }
 
+    /// Where ranges begin that give each of so many partitions as many bytes, after a pass over all keys.
+    pub(crate) fn even_starts(&self, partitions: u32) -> Result<Vec<Vec<u8>>> {
+        let cuts = self.survey(Pace::default())?.cuts(partitions as usize, &self.placement());
+        Ok(std::iter::once(Vec::new()).chain(cuts).collect())
+    }
+
     /// A pass over all keys.
     fn survey(&self, pace: Pace) -> Result<Survey> {
         let mut survey = Survey::default();

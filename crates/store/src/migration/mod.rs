@@ -6,9 +6,11 @@
 //! | `run` | the steps themselves |
 //! | `forward` | writes to what is leaving: forwarded, and held back while it changes hands |
 //! | `clean` | what is left over: found, deleted, told to the journal |
+//! | `walk` | a pass over the keys of units, a chunk at a time: for both |
 //! | `ranges` | ranges that are split, merged, and moved by their bounds |
 //! | `spread` | which units go where, for equal shares of the partitions that stay |
 //! | `even` | the same of ranges, whose shares are bytes |
+//! | `throttle` | how much of its rate a move takes: less while users feel it |
 //! | `tidy` | the thread that cleans what nobody waits for |
 //!
 //! Moving is a role of the calling thread; one thread of a store has it at a time. What readers, writers and scans see meanwhile:
@@ -51,14 +53,17 @@ mod seam_tests;
 mod spread;
 #[cfg(test)]
 mod threads_tests;
+mod throttle;
 mod tidy;
 #[cfg(test)]
 mod tidy_tests;
+mod walk;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
+use biombo_base::clock::monotonic_ns;
 use biombo_engine::{Error, ErrorKind, Result};
 
 pub(crate) use forward::{Handover, Held, Outgoing};
@@ -72,6 +77,7 @@ use crate::store::Inner;
 use crate::topology::{Scans, Topology};
 use crate::{PartitionId, Store, UnitId};
 pub(crate) use machine::Step;
+pub(crate) use throttle::Throttle;
 pub(crate) use tidy::Tidier;
 
 use clean::{Cleaned, Cleaning};
@@ -81,11 +87,13 @@ use run::Carrier;
 /// How fast a move may go, and how finely it is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// Bytes of keys and values a second that are copied, and bytes of keys that are cleaned; `None`: as fast as it goes.
+    /// Bytes of keys and values a second that are copied, and bytes of keys that are cleaned; `None`: as fast as it goes. Where the store watches
+    /// its operations ([`Options::repartition`](crate::Options::repartition)) it is the most: down to an eighth of it while the 99th percentile of users'
+    /// operations is more than twice that at rest.
     pub bytes_per_second: Option<u64>,
-    /// Bytes of keys and values that are read, and written, at a time: 4 times as many where `to` commits at a high cost.
+    /// Bytes of keys and values that are read, and written, at a time: 4 times as many where `to` commits at a high cost; 0 counts as 1.
     pub chunk_bytes: usize,
-    /// Keys that are looked at, at a time: most of them may belong to units that stay.
+    /// Keys that are looked at, at a time: most of them may belong to units that stay; 0 counts as 1.
     pub chunk_keys: usize,
 }
 
@@ -155,6 +163,8 @@ pub(crate) struct Mover {
     /// The store is closing: moves that have not changed hands yet are given up.
     pub(crate) closing: AtomicBool,
     totals: Totals,
+    /// Where it is known what users' operations take: how much of its rate a move may have.
+    pub(crate) throttle: OnceLock<Throttle>,
 }
 
 /// What has moved since the store was opened.
@@ -163,6 +173,7 @@ struct Totals {
     units: AtomicU64,
     keys: AtomicU64,
     bytes: AtomicU64,
+    rested_ns: AtomicU64,
 }
 
 impl Mover {
@@ -189,6 +200,7 @@ impl Mover {
             older_scans: Mutex::default(),
             closing: AtomicBool::new(false),
             totals: Totals::default(),
+            throttle: OnceLock::new(),
         }
     }
 
@@ -201,6 +213,29 @@ impl Mover {
     pub(crate) fn totals(&self) -> (u64, u64, u64) {
         let of = |total: &AtomicU64| total.load(Ordering::Relaxed);
         (of(&self.totals.units), of(&self.totals.keys), of(&self.totals.bytes))
+    }
+
+    /// Let time pass after so many bytes: more of it while users feel the move.
+    fn rest(&self, pace: Pace, bytes: usize) {
+        if pace.bytes_per_second.is_none() {
+            return;
+        }
+        let begun = Instant::now();
+        let share = self.throttle.get().map_or(1.0, |throttle| throttle.share(monotonic_ns()));
+        pace.rest((bytes as f64 / share) as usize);
+        self.totals.rested_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// How long moves have rested since the store was opened, which costs nobody anything.
+    pub(crate) fn rested_ns(&self) -> u64 {
+        self.totals.rested_ns.load(Ordering::Relaxed)
+    }
+
+    /// Tell the throttle what operations take while nothing moves. (Not while somebody else moves units, or cleans.)
+    pub(crate) fn note_rest(&self) {
+        if let (Some(throttle), Ok(_role)) = (self.throttle.get(), self.role.try_lock()) {
+            throttle.at_rest(monotonic_ns());
+        }
     }
 
     /// The role of a caller who was asked to move or to clean.
@@ -357,8 +392,8 @@ impl Store {
     /// then name them by their bounds, with [`move_range`](Store::move_range).) Runs on the calling thread; at most one move of a
     /// store runs at a time, further callers wait. A pass over each partition that the units leave, for hash slots over all its keys.
     ///
-    /// Writes to keys of the units are held back for the time of two syncs of `to` and one of the placement journal
-    /// ([`Moved::pause`]); nothing else waits.
+    /// Writes to keys of the units are held back for the time of a sync of `to` (of two, where it does not promise to keep a prefix of its unsynced
+    /// writes through a power cut) and one of the placement journal ([`Moved::pause`]); nothing else waits.
     ///
     /// # Errors
     /// `Invalid` for units or a partition that do not exist, and for one that leaves. `Unsupported` without `hard` partitions, and on engines without order.
@@ -386,7 +421,8 @@ impl Store {
     }
 
     /// Give single keys to the partition `to`, wherever their slots are: hot keys, or such as are accessed together. They stay *pinned* there,
-    /// whoever owns their slots, until they are moved to where their slots are. As [`move_units`](Store::move_units), but for the pass: each key is
+    /// whoever owns their slots, until they are moved to where their slots are. A key whose slot `to` owns needs no pin and gets none: it stays with its
+    /// slot, and leaves with it. As [`move_units`](Store::move_units), but for the pass: each key is
     /// looked up. A key that does not exist is pinned as well, for when it does.
     ///
     /// # Errors

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use biombo_engine::{Batch, Error, ErrorKind, Op, Result};
+use biombo_engine::{Batch, Cursor, Error, ErrorKind, Op, Result};
 
 use super::machine::{End, Machine, Outcome, Step};
+use super::walk::{Chunk, walk};
 use super::{Mover, Outgoing, Pace};
 use crate::lane::{Instance, Lane};
 use crate::placement::{MoveId, UnitSet};
-use crate::{PartitionId, seam};
+use crate::{PartitionId, Placement, seam};
 
 /// How many times more is written at a time to an engine whose commits are dear.
 const COSTLY_TIMES: usize = 4;
@@ -41,6 +42,8 @@ pub(super) struct Carrier<'a> {
     position: Vec<u8>,
     chunk: Batch,
     taken: Batch,
+    /// The placement after it.
+    next: Option<Placement>,
     /// Bytes of copies that no sync of this move has covered.
     unsynced: usize,
     attached: bool,
@@ -69,6 +72,7 @@ impl<'a> Carrier<'a> {
             position: Vec::new(),
             chunk: Batch::new(),
             taken: Batch::new(),
+            next: None,
             unsynced: 0,
             attached: false,
             deciding: false,
@@ -144,21 +148,30 @@ impl<'a> Carrier<'a> {
                     self.target().sync_aside(&self.mover.poison)?;
                     self.unsynced = 0;
                 }
-                self.pace.rest(chunk.bytes());
+                self.mover.rest(self.pace, chunk.bytes());
             }
             Step::Forward => self.forward(is_copied)?,
-            Step::Sync => self.target().sync_aside(&self.mover.poison)?,
+            Step::Sync => {
+                // The first of two, while nobody is held back. What comes meanwhile is forwarded after it.
+                if let (Some(id), None) = (self.id, &self.next) {
+                    self.next = Some(self.mover.journal().flipped(id)?);
+                }
+                self.target().sync_aside(&self.mover.poison)?;
+            }
             Step::Close => {
                 self.closed_at = Some(Instant::now());
                 self.mover.handover.begin(self.units);
                 self.take(true)?;
             }
             Step::Flip => {
-                let id = self.id.ok_or_else(|| Error::invalid("a flip before the begin"))?;
+                let early = || Error::invalid("a flip before the begin, or the first sync");
+                let (id, next) = self.id.zip(self.next.take()).ok_or_else(early)?;
                 self.deciding = true;
-                self.mover.journal().flip(id)?;
+                self.mover.journal().flip(id, next)?;
             }
             Step::Publish => {
+                // What was kept for the former one alone is given back after it, not while somebody waits.
+                let _former = self.mover.topology.get().1;
                 let new = self.mover.topology();
                 let mut held = self.lane().lock();
                 self.mover.replace(new);
@@ -190,36 +203,14 @@ impl<'a> Carrier<'a> {
     /// Read the next chunk of the source; says whether there may be another one.
     fn read(&mut self) -> Result<bool> {
         let mut cursor = Arc::clone(&self.mover.instances[self.from.index()].engine).cursor()?;
-        let mut looked = 0;
-        let Some(begin) = self.units.seek(&self.position) else { return Ok(false) };
-        cursor.seek(&begin)?;
-        if cursor.key() == Some(&self.position) {
-            cursor.next()?;
-        }
-        while let Some(key) = cursor.key() {
-            if looked == self.pace.chunk_keys.max(1) || self.chunk.bytes() >= self.bytes_max() {
-                return Ok(true);
-            }
-            looked += 1;
-            self.position.clear();
-            self.position.extend_from_slice(key);
-            if self.units.holds(key) {
-                let lost = || Error::new(ErrorKind::Corruption, "a key of the source has no value");
-                self.chunk.put(key, cursor.value().ok_or_else(lost)?);
-                cursor.next()?;
-                continue;
-            }
-            // Past the end of a range: on to the next one.
-            match self.units.seek(key) {
-                None => return Ok(false),
-                Some(next) if *next > *key => {
-                    let next = next.into_owned();
-                    cursor.seek(&next)?;
-                }
-                Some(_) => cursor.next()?,
-            }
-        }
-        Ok(false)
+        let bounds = Chunk { keys: self.pace.chunk_keys, bytes: self.bytes_max() };
+        let (units, chunk) = (self.units, &mut self.chunk);
+        let take = |key: &[u8], cursor: &dyn Cursor| -> Result<usize> {
+            let lost = || Error::new(ErrorKind::Corruption, "a key of the source has no value");
+            chunk.put(key, cursor.value().ok_or_else(lost)?);
+            Ok(chunk.bytes())
+        };
+        walk(&mut *cursor, units, &mut self.position, bounds, |key| units.holds(key), take)
     }
 
     /// Take what was forwarded, and hold back what comes after it if `close` says so.

@@ -12,9 +12,9 @@ use biombo_engine::{
     Stats, Value,
 };
 
-use super::{Outgoing, Pace};
-use crate::placement::UnitSet;
-use crate::seam::{Point, step_in};
+use super::{Outgoing, Pace, Step};
+use crate::placement::{UnitSet, made};
+use crate::seam::{Point, at_each, step_in};
 use crate::{Executor, Options, PartitionId, PlacementKind, Range, Store, Update, keyspace};
 
 /// The engine `memory`, declared to be another: each leads to another way of executing writes.
@@ -414,4 +414,31 @@ fn writers_of_units_that_change_hands_wait_and_nobody_else_does() {
         });
         fixture.check(b"m", Some(b"new"), what);
     });
+}
+
+/// Of a million pins a copy takes milliseconds: it is made before the units are closed, and given back after they were opened again.
+#[test]
+fn no_pins_are_copied_while_writers_are_held_back() {
+    let fixture = fixture(direct, PlacementKind::Hash, Executor::Direct);
+    let passed = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let watcher = {
+        let passed = std::rc::Rc::clone(&passed);
+        move |point| {
+            if let Point::Step(step) = point {
+                passed.borrow_mut().push((step, made::so_far()));
+            }
+        }
+    };
+    at_each(Some(Box::new(watcher)));
+    let to = PartitionId(0);
+    fixture.store.move_keys(&KEYS, to, Pace::default()).expect("move");
+    at_each(None);
+    assert!(KEYS.iter().all(|key| fixture.store.route(key) == to));
+    let at = |wanted: Step| {
+        let passed = passed.borrow();
+        passed.iter().filter(|(step, _)| *step == wanted).map(|(_, made)| *made).collect::<Vec<u64>>()
+    };
+    let (begun, closed, published) = (at(Step::Begin), at(Step::Close), at(Step::Publish));
+    assert!(!closed.is_empty() && closed == published, "{closed:?} when they were closed, then {published:?}");
+    assert!(begun.iter().zip(&closed).all(|(begun, closed)| begun < closed), "{begun:?}, then {closed:?}");
 }

@@ -19,7 +19,8 @@
 //! 2. The owner of a unit is never one of which a leftover says that it may hold garbage of it: leftovers that are in the way of a
 //!    move are cleaned before it begins.
 //! 3. A begin that no flip follows is a move that was given up, whether somebody said so or the process died.
-//! 4. No range is split or merged between the begin of a move and its flip; after that, what is left over is named by bounds that may be none any more.
+//! 4. The placement does not change between the begin of a move and its flip, nor is a range split or merged: one thread at a time moves. So what the
+//!    flip is to say is known before. After the flip, what is left over is named by bounds that may be none any more.
 //!
 //! Crash argument: a record is whole or not there. Without the begin the target holds nothing of the units. With it and no flip the source
 //! owns them, as before. With the flip the target does, which held all of them durably before the flip was appended. Records are dropped
@@ -248,17 +249,30 @@ impl PlacementJournal {
         Ok(id)
     }
 
-    /// Give the units of a move to its target. `Full`: nothing happened. Any other error: the next opening finds out.
-    pub(crate) fn flip(&mut self, id: MoveId) -> Result<&Placement> {
-        let strange = || Error::invalid("a flip of a move that is not under way");
-        let leftover = self.leftovers.get(&id).filter(|leftover| !leftover.flipped).ok_or_else(strange)?;
-        let moved = self.placement.moved(&leftover.units, leftover.to)?;
+    /// The placement by which the target of a move owns its units. With many pins that takes milliseconds: it is made before anybody is held back.
+    pub(crate) fn flipped(&self, id: MoveId) -> Result<Placement> {
+        let leftover = self.under_way(id)?;
+        self.placement.moved(&leftover.units, leftover.to)
+    }
+
+    /// Give the units of a move to its target; `moved` is what [`flipped`](PlacementJournal::flipped) made of the present placement. `Full`: nothing
+    /// happened. Any other error: the next opening finds out.
+    pub(crate) fn flip(&mut self, id: MoveId, moved: Placement) -> Result<&Placement> {
+        self.under_way(id)?;
+        if moved.epoch().0 != self.placement.epoch().0 + 1 {
+            return Err(Error::invalid("a flip to a placement that was made of another than the present one"));
+        }
         self.append(&encode_flip(id, &moved))?;
         if let Some(leftover) = self.leftovers.get_mut(&id) {
             leftover.flipped = true;
         }
         self.placement = moved;
         Ok(&self.placement)
+    }
+
+    fn under_way(&self, id: MoveId) -> Result<&Leftover> {
+        let strange = || Error::invalid("a flip of a move that is not under way");
+        self.leftovers.get(&id).filter(|leftover| !leftover.flipped).ok_or_else(strange)
     }
 
     /// Nothing is left over of a move: its holder durably holds none of its units.
@@ -320,6 +334,11 @@ mod tests {
         Arc::new(UnitSet::of(placement, &numbers).expect("units"))
     }
 
+    fn flip(journal: &mut PlacementJournal, id: MoveId) -> Result<()> {
+        let moved = journal.flipped(id)?;
+        journal.flip(id, moved).map(drop)
+    }
+
     /// What it says, to be compared.
     fn said(journal: &PlacementJournal) -> (Placement, Vec<(MoveId, Leftover)>) {
         (journal.placement().clone(), journal.leftovers().map(|(id, leftover)| (id, leftover.clone())).collect())
@@ -343,12 +362,12 @@ mod tests {
             journal = check(journal);
             let moved = journal.begin(units(&new, &[1]), from, to).expect("begin");
             assert!(moved > given_up);
-            journal.flip(moved).expect("flip");
+            flip(&mut journal, moved).expect("flip");
             journal = check(journal);
             assert_eq!(journal.placement().owner_of(UnitId(1)), Some(to));
             let holders: Vec<_> = journal.leftovers().map(|(_, leftover)| leftover.holder()).collect();
             assert_eq!(holders, [elsewhere, from], "the one given up left copies, the other what it moved");
-            assert_eq!(journal.flip(moved).expect_err("twice").kind(), ErrorKind::Invalid);
+            assert_eq!(flip(&mut journal, moved).expect_err("twice").kind(), ErrorKind::Invalid);
             journal.clean(given_up).expect("clean");
             journal.clean(moved).expect("clean");
             journal = check(journal);
@@ -371,12 +390,12 @@ mod tests {
             let cuts = Cuts::splits(journal.placement(), keys(at)).expect("keys");
             journal.recut(&cuts).expect("splits");
         };
-        let moves = |journal: &mut PlacementJournal, number: u32, to: u16, flip: bool| {
+        let moves = |journal: &mut PlacementJournal, number: u32, to: u16, flips: bool| {
             let from = journal.placement().owner_of(UnitId(number)).expect("a unit");
             let set = units(journal.placement(), &[number]);
             let id = journal.begin(set, from, PartitionId(to)).expect("begin");
-            if flip {
-                journal.flip(id).expect("flip");
+            if flips {
+                flip(journal, id).expect("flip");
             }
         };
         step(&mut journal, &|journal| splits(journal, &["c", "e", "k"]));
@@ -433,7 +452,7 @@ mod tests {
             let (from, to) = (PartitionId(round % 2), PartitionId((round + 1) % 2));
             let id = journal.begin(units(&placement, &all), from, to).expect("begin");
             states.push((io.event_count(), said(&journal)));
-            journal.flip(id).expect("flip");
+            flip(&mut journal, id).expect("flip");
             states.push((io.event_count(), said(&journal)));
             journal.clean(id).expect("clean");
             states.push((io.event_count(), said(&journal)));
@@ -486,7 +505,7 @@ mod tests {
             let (from, to) = (PartitionId(round % 2), PartitionId((round + 1) % 2));
             let id = journal.begin(Arc::clone(&few), from, to).expect("begin");
             anew += usize::from(journal.moves_bytes < before);
-            journal.flip(id).expect("flip");
+            flip(&mut journal, id).expect("flip");
             journal.clean(id).expect("clean");
             moves += 1;
             if round % 7 == 3 {

@@ -34,6 +34,8 @@ use pins::Pins;
 pub(crate) use cuts::{CUT_BYTES_MAX, Cuts};
 pub(crate) use journal::{Leftover, MoveId, PlacementJournal};
 pub(crate) use pins::PINNED_KEY_BYTES_MAX;
+#[cfg(test)]
+pub(crate) use pins::made;
 pub(crate) use record::Input;
 pub(crate) use units::{KeyRange, UnitSet};
 
@@ -229,11 +231,9 @@ impl Placement {
     pub fn owners_of_range(&self, from: &[u8], to: Option<&[u8]>) -> Vec<PartitionId> {
         match &self.units {
             Units::Hash { all, .. } => all.to_vec(),
-            Units::Range { bounds, owners } => {
-                let starts = bounds.starts();
-                let first = bounds.at_most(from);
-                let last = to.map_or(starts.len(), |to| starts.partition_point(|start| start.as_slice() < to));
-                let all = &owners[first..=last.max(first)];
+            Units::Range { owners, .. } => {
+                let (first, last) = self.ranges_within(from, to);
+                let all = &owners[first..=last];
                 // A bit for each owner that was met.
                 let mut met = vec![0u64; all.iter().map(|owner| owner.index() / 64 + 1).max().unwrap_or(0)];
                 let mut is_new = |owner: &PartitionId| {
@@ -242,6 +242,22 @@ impl Placement {
                 };
                 all.iter().copied().filter(|owner| is_new(owner)).collect()
             }
+        }
+    }
+
+    /// The first and the last range that may hold a key of `[from, to)`; of hash slots the first alone. O(log ranges).
+    pub(crate) fn ranges_within(&self, from: &[u8], to: Option<&[u8]>) -> (usize, usize) {
+        let Units::Range { bounds, .. } = &self.units else { return (0, 0) };
+        let (starts, first) = (bounds.starts(), bounds.at_most(from));
+        let last = to.map_or(starts.len(), |to| starts.partition_point(|start| start.as_slice() < to));
+        (first, last.max(first))
+    }
+
+    /// Where a range begins; `None`: there is no such range.
+    pub(crate) fn start_of(&self, range: UnitId) -> Option<&[u8]> {
+        match range.0.checked_sub(1) {
+            None => Some(b""),
+            Some(before) => self.starts().get(before as usize).map(Vec::as_slice),
         }
     }
 

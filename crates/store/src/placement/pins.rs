@@ -121,6 +121,8 @@ impl Pins {
     /// With some keys pinned elsewhere, or (`None`) no more; of several changes to one key the last counts. O(changes + keys in the shards
     /// that change): pins change by moves alone.
     pub(crate) fn with<'k>(&self, changes: impl IntoIterator<Item = (&'k [u8], Option<PartitionId>)>) -> Self {
+        #[cfg(test)]
+        made::count();
         let mut shards: Vec<Arc<Shard>> = match &self.shards {
             Some(shards) => shards.to_vec(),
             None => (0..SHARDS).map(|_| Arc::default()).collect(),
@@ -187,6 +189,22 @@ impl PartialEq for Pins {
 }
 
 impl Eq for Pins {}
+
+/// How often a thread has made pins of others, which takes as long as what it copies.
+#[cfg(test)]
+pub(crate) mod made {
+    use std::cell::Cell;
+
+    thread_local!(static MADE: Cell<u64> = const { Cell::new(0) });
+
+    pub(super) fn count() {
+        MADE.set(MADE.get() + 1);
+    }
+
+    pub(crate) fn so_far() -> u64 {
+        MADE.get()
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,9 @@
 //! The loop of planning: what is seen goes in, what to move comes out. Pure: no thread, no clock, no store.
 //!
-//! Whenever its interval has passed it (1) tells the governor what the latest plan saved since it was asked last; (2) makes a graph of the keys that
-//! are accessed together, or, where writers wait for each other, also of the hottest keys and of whole units; (3) asks the planner, if even the
-//! best plan could save more than noise; (4) matches labels, keeps what pays within the budget, and lets the governor decide.
+//! Each time that it is asked it tells the governor what the latest plan saved since the last time: a trial is shorter than most intervals.
+//! Whenever its interval has passed it (1) makes a graph of the keys that are accessed together, or, where writers wait for each other, also of
+//! the hottest keys and of whole units; (2) asks the planner, if even the best plan could save more than noise; (3) matches labels, keeps what
+//! pays within the budget, and lets the governor decide.
 //!
 //! What a plan saved is measured, not believed: each access since is looked at, how much more it would be cut if what moved were where it was
 //! before, by what groups that lie apart are seen to take longer; and what writers waited for lanes before, for each key, less what they wait since.
@@ -183,8 +184,8 @@ impl Brain {
         let mut sample = *sample;
         if sample.shape != Shape::Single {
             self.costs.note_group(way_of(&sample), sample.keys().len(), f64::from(sample.weight));
-            // The first sample after a ring was full stands for all that were lost: were it taken at its word, whatever it touched would
-            // seem to be the hottest. On average the same is noted.
+            // Where a ring was full, its samples stand for more: were they taken at their word, what chance brought together once would seem to
+            // have come often. On average the same is noted.
             sample.weight = self.costs.sample_weight().round().max(1.0) as u32;
         }
         let sample = &sample;
@@ -218,17 +219,25 @@ impl Brain {
         }
     }
 
+    /// Tell the governor what the latest plan has saved, all of it, and then forget a plan whose horizon is over.
+    fn observe(&mut self, now_ns: u64) {
+        let saved_ns = self.former.as_mut().map_or(0.0, |former| former.take_saved_ns(&self.costs));
+        self.outcome = self.governor.observe(now_ns, saved_ns).or(self.outcome);
+        if self.former.as_ref().is_some_and(|former| now_ns > former.until_ns) {
+            self.former = None;
+        }
+    }
+
     /// What is to be done now, if anything.
     pub(crate) fn ask(&mut self, sight: &Sight<'_>) -> Result<Thought> {
-        if sight.now_ns.saturating_sub(self.asked_ns) < self.settings.interval_ns || self.drafted.is_some() {
+        if self.drafted.is_some() {
+            return Ok(Thought::Nothing);
+        }
+        self.observe(sight.now_ns);
+        if sight.now_ns.saturating_sub(self.asked_ns) < self.settings.interval_ns {
             return Ok(Thought::Nothing);
         }
         self.asked_ns = sight.now_ns;
-        if self.former.as_ref().is_some_and(|former| sight.now_ns > former.until_ns) {
-            self.former = None;
-        }
-        let saved_ns = self.former.as_mut().map_or(0.0, |former| former.take_saved_ns(&self.costs));
-        self.outcome = self.governor.observe(sight.now_ns, saved_ns).or(self.outcome);
         // Looking costs, too: not while nothing could be begun, and less often where nothing was found.
         if sight.now_ns < self.quiet_until_ns || self.governor.credit_ns() <= 0.0 {
             return Ok(Thought::Nothing);

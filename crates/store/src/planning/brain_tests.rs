@@ -190,6 +190,26 @@ fn what_lies_together_stays_there() {
     assert_eq!(outcome.cost_ns, 1e6, "what moving cost, not what planning did");
 }
 
+/// A second at a time, and with a loop that came to nothing for longer than the horizon: what was saved meanwhile counts.
+#[test]
+fn a_plan_is_judged_by_what_it_saved_however_long_the_interval_is_and_however_late_it_is_asked() {
+    for late in [1, 15] {
+        let change = |settings: &mut Settings| settings.interval_ns = 30 * SECOND_NS;
+        let mut world = World::with(DEFAULT_PLANNER, Placement::hash(PARTITIONS), change);
+        let seconds = |world: &mut World, count: u64, each: u64| {
+            for _ in 0..count {
+                world.now_ns += (each - 1) * SECOND_NS;
+                world.second(Kind::Write, 4000 * each as usize, |random| group(0, random.u64(0..200)));
+            }
+        };
+        seconds(&mut world, 30, 1);
+        assert_eq!(world.drafts.len(), 1, "{:?}", world.refused);
+        seconds(&mut world, 30 / late, late);
+        let outcome = world.brain.take_outcome().expect("a plan on trial");
+        assert!(outcome.kept && outcome.saved_ns > 0.0, "asked every {late} s: {outcome:?}");
+    }
+}
+
 #[test]
 fn groups_that_change_are_learnt_again_within_ten_seconds() {
     let mut world = World::new(DEFAULT_PLANNER);
@@ -288,6 +308,27 @@ fn keys_move_between_workers_where_one_partition_keeps_one_busy_and_not_where_th
         let (first, second) = (of_worker(&world, 0), of_worker(&world, 1));
         assert_eq!(world.moved() > 0, spread, "{:?}, {:?}", world.refused, world.drafts);
         assert!(first.abs_diff(second) * 2 <= hot.len(), "{first} keys of the first worker, {second} of the second");
+    }
+}
+
+/// A read takes no lane and no worker: reads of one partition alone, which one worker has, wait for nobody. Where writers wait, they count.
+#[test]
+fn reads_alone_move_nothing_however_uneven_they_are_and_go_along_where_writers_wait() {
+    let placement = Placement::hash(PARTITIONS);
+    let of_one = |number: &u64| placement.owner(&key(*number)) == PartitionId(3);
+    let hot: Vec<u64> = (0..).filter(of_one).take(40).collect();
+    for (writes, moves) in [(false, false), (true, true)] {
+        let mut world = World::new(DEFAULT_PLANNER);
+        world.worker_of = Some((0..PARTITIONS).map(|partition| partition % 2).collect());
+        for _ in 0..6 {
+            world.second(Kind::Read, 10_000, |random| vec![hot[random.usize(0..hot.len())]]);
+            if writes {
+                world.waited_ns = if world.moved() == 0 { SECOND_NS / 4 } else { 0 };
+                world.second(Kind::Write, 4_000, |random| vec![hot[random.usize(0..hot.len())]]);
+                world.waited_ns = 0;
+            }
+        }
+        assert_eq!(world.moved() > 0, moves, "{:?}, {:?}", world.refused, world.drafts);
     }
 }
 

@@ -13,7 +13,7 @@
 //!
 //! Here are the thread that drives the loop, and what it does to the store. It sleeps [`DRAIN`] at a time, drains the samples of all threads into the
 //! window, and asks the loop. A plan of thousands of keys is one move for each pair of partitions. Moves go through the same
-//! [`Mover`] as those that users ask for, at a bounded rate.
+//! [`Mover`] as those that users ask for, at a bounded rate, of which they take less while users feel them.
 //!
 //! Invariants: the foreground waits for nothing here (rings are lossy, times are sums, placements are read as everywhere); an error here is
 //! told in [`Plans`] and ends a plan, not the store, unless a move itself poisoned it; dropping [`Planning`] ends the thread, which gives up a move that has
@@ -48,9 +48,9 @@ use biombo_engine::{Error, ErrorKind, Result};
 pub use plans::{Level, PlanReport, Plans, Refused};
 pub use settings::Repartition;
 pub(crate) use settings::{DEFAULT_PLANNER, Settings};
-pub(crate) use watch::Watch;
+pub(crate) use watch::{Watch, Way};
 
-use crate::migration::{Mover, Pace, Tidier};
+use crate::migration::{Mover, Pace, Throttle, Tidier};
 use crate::pinned::{Balance, Crew};
 use crate::placement::Cuts;
 use crate::{Options, Placement, Store};
@@ -72,8 +72,8 @@ pub(crate) struct Planning {
 pub(crate) struct Driver {
     brain: Mutex<Brain>,
     plans: Mutex<Plans>,
-    /// Plans that were carried out, and that were not begun, before the store was opened.
-    before: (u64, u64),
+    /// Plans that were carried out, that were not begun, and what planning had cost, before the store was opened.
+    before: (u64, u64, u64),
     /// Whether the file says less than `plans`.
     unsaved: Mutex<bool>,
     mover: Arc<Mover>,
@@ -128,7 +128,7 @@ impl Planning {
         });
         let driver = Arc::new(Driver {
             brain: Mutex::new(brain),
-            before: (plans.carried_out, plans.refused_count()),
+            before: (plans.carried_out, plans.refused_count(), plans.spent_ns()),
             plans: Mutex::new(plans),
             unsaved: Mutex::default(),
             waited_ns: Mutex::new(parts.mover.waited_ns()),
@@ -147,6 +147,9 @@ impl Planning {
         });
         let mut planning = Self { driver, thread: None };
         if threaded {
+            let throttle = Throttle::new(Arc::clone(&planning.driver.watch.pulse));
+            // A store has one loop: nobody has said so before.
+            let _ = planning.driver.mover.throttle.set(throttle);
             let driver = Arc::clone(&planning.driver);
             let begun = Builder::new().name("biombo-plan".to_owned()).spawn(move || driver.run());
             planning.thread = Some(begun.map_err(|e| Error::io("start the thread that plans", e))?);
@@ -208,6 +211,8 @@ impl Driver {
         let mut brain = lock(&self.brain);
         let topology = self.mover.topology.get().1;
         let placement = &topology.placement;
+        let woke_ns = (self.clock)();
+        self.mover.note_rest();
         self.take_in(&mut brain, placement, now_ns);
         // That costs nothing; only what is left of it may be worth a move.
         if let Some(crew) = &self.crew {
@@ -218,7 +223,13 @@ impl Driver {
         let workers = self.crew.as_ref().map(|crew| (crew.worker_of(), crew.count()));
         let workers = workers.as_ref().map(|(worker_of, count)| (&worker_of[..], *count));
         let thought = brain.ask(&Sight { now_ns, placement, partitions: self.partitions, workers, sizes: &sizes });
-        brain.spent(now_ns, (self.clock)() - begun_ns);
+        let looked_ns = (self.clock)() - begun_ns;
+        brain.spent(now_ns, looked_ns);
+        {
+            let mut plans = lock(&self.plans);
+            plans.planning_ns += looked_ns;
+            plans.watching_ns += begun_ns - woke_ns;
+        }
         let mut judged = false;
         if let Some(outcome) = brain.take_outcome() {
             let mut plans = lock(&self.plans);
@@ -253,7 +264,7 @@ impl Driver {
                 lock(&self.brain).spent(now_ns, (self.clock)() - begun_ns);
             }
             Thought::Draft(draft) => {
-                self.carry_out(now_ns, rate, draft, placement);
+                self.carry_out(now_ns, rate, draft, looked_ns, placement);
                 self.save();
             }
         }
@@ -269,9 +280,9 @@ impl Driver {
         self.watch.tracker.drain(|sample| brain.note(sample, placement));
     }
 
-    /// Move what a draft of `placement` says, and tell what it cost.
-    fn carry_out(&self, now_ns: u64, rate: u64, draft: Draft, placement: &Placement) {
-        let (begun_ns, before) = ((self.clock)(), self.mover.totals());
+    /// Move what a draft of `placement` says, which took `planning_ns` to make, and tell what it cost.
+    fn carry_out(&self, now_ns: u64, rate: u64, draft: Draft, planning_ns: u64, placement: &Placement) {
+        let (begun_ns, before, rested_before_ns) = ((self.clock)(), self.mover.totals(), self.mover.rested_ns());
         let mut error = None;
         let pace = Pace { bytes_per_second: Some(rate), chunk_bytes: CHUNK_BYTES, chunk_keys: CHUNK_KEYS };
         for (to, load) in &draft.moves {
@@ -293,9 +304,9 @@ impl Driver {
             tidier.wake();
         }
         // What it rested, it did not cost anybody.
-        let rested_ns = bytes as f64 / rate.max(1) as f64 * 1e9;
+        let rested_ns = self.mover.rested_ns() - rested_before_ns;
         let took_ns = (self.clock)() - begun_ns;
-        let cost_ns = (took_ns as f64 - rested_ns).max(0.0);
+        let cost_ns = took_ns.saturating_sub(rested_ns) as f64;
         let mut brain = lock(&self.brain);
         // What was done while it moved says nothing of what it gave.
         self.take_in(&mut brain, &self.mover.topology.get().1.placement, now_ns + took_ns);
@@ -320,6 +331,8 @@ impl Driver {
             balance_after: draft.balance.1,
             predicted_ns_per_s: draft.predicted_ns_per_s,
             obtained_ns_per_s: None,
+            planning_ns,
+            took_ns,
             predicted_cost_ns: draft.predicted_cost_ns as u64,
             cost_ns: cost_ns as u64,
             kept: None,
@@ -364,10 +377,10 @@ impl Driver {
         }
     }
 
-    /// Plans that were carried out, and that were not begun, since the store was opened.
-    pub(crate) fn since_opened(&self) -> (u64, u64) {
+    /// Plans that were carried out, that were not begun, and what planning and watching cost, in nanoseconds, since the store was opened.
+    pub(crate) fn since_opened(&self) -> (u64, u64, u64) {
         let plans = lock(&self.plans);
-        (plans.carried_out - self.before.0, plans.refused_count() - self.before.1)
+        (plans.carried_out - self.before.0, plans.refused_count() - self.before.1, plans.spent_ns() - self.before.2)
     }
 
     /// What became of plans.

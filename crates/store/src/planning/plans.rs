@@ -78,6 +78,12 @@ pub struct PlanReport {
     pub predicted_ns_per_s: f64,
     /// What was observed in the time after; `None`: not judged yet.
     pub obtained_ns_per_s: Option<f64>,
+    /// How long it took to make it: to look at what is accessed, and for the planner.
+    #[serde(default)]
+    pub planning_ns: u64,
+    /// How long it took to carry it out, rests included.
+    #[serde(default)]
+    pub took_ns: u64,
     /// What moving was predicted to cost.
     pub predicted_cost_ns: u64,
     /// What it cost.
@@ -109,6 +115,12 @@ pub struct Plans {
     pub carried_out: u64,
     /// Those that were begun and given up.
     pub given_up: u64,
+    /// What looking for plans has cost, those included that were not begun: nanoseconds of the store's own thread.
+    #[serde(default)]
+    pub planning_ns: u64,
+    /// What taking in cost that which operations leave behind, in nanoseconds of the same thread.
+    #[serde(default)]
+    pub watching_ns: u64,
     /// What went wrong last, in planning or in moving.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub last_error: Option<String>,
@@ -161,6 +173,11 @@ impl Plans {
         }
         self.last.push(report);
         self.last.drain(..self.last.len().saturating_sub(LAST));
+    }
+
+    /// What planning and watching cost together.
+    pub(crate) fn spent_ns(&self) -> u64 {
+        self.planning_ns + self.watching_ns
     }
 
     /// How many were not begun.
@@ -245,6 +262,8 @@ pub(crate) mod tests {
             balance_after: 1.0,
             predicted_ns_per_s: 5e7,
             obtained_ns_per_s: Some(4e7),
+            planning_ns: 3_000_000,
+            took_ns: 80_000_000,
             predicted_cost_ns: 1_000_000,
             cost_ns: 2_000_000,
             kept: Some(true),
@@ -258,7 +277,7 @@ pub(crate) mod tests {
         let dir = Path::new("db");
         io.create_dir_all(dir).expect("a directory");
         assert_eq!(Plans::load(&io, dir).expect("none"), Plans::default());
-        let mut plans = Plans::default();
+        let mut plans = Plans { planning_ns: 7, watching_ns: 8, ..Plans::default() };
         for _ in 0..LAST as u64 + 5 {
             plans.push(report(plans.next_number()));
         }

@@ -3,17 +3,19 @@
 //! 1. Weights halve with each half-life. Nothing is walked for that: a new sample is multiplied by 2^(time / half-life), and what is
 //!    read is divided by it (*forward decay*: Cormode, Shkapenyuk, Srivastava and Xu, "Forward Decay: A Practical Time Decay Model
 //!    for Streaming Systems", 2009). All weights are brought down together before that factor outgrows a double.
-//! 2. Loads of units are the sums of the samples. Keys and pairs of keys are bounded ([`keys`]): what is heavy stays, what is light
-//!    comes and goes.
+//! 2. Loads of units are the sums of the samples. Keys, pairs of keys ([`keys`]) and pairs of units ([`pairs`]) are bounded: what is heavy
+//!    stays, what is light comes and goes.
 //! 3. The keys of a group are tied by a path in random order, not each to each: a group of n that lies in k parts is cut by at least
 //!    k - 1 edges of any path, and after some samples the paths have tied them all, at n - 1 steps a sample.
 
 mod keys;
+mod pairs;
 
 use hashbrown::HashMap;
 
 use crate::sample::{Kind, Sample, Shape};
 use keys::KeyTable;
+use pairs::PairTable;
 
 /// Weights are brought down when new ones are multiplied by 2 to the power of this.
 const EXPONENT_MAX: f64 = 64.0;
@@ -29,11 +31,19 @@ pub struct Limits {
     pub key_bytes_max: usize,
     /// Neighbours that are known of a key.
     pub neighbours_max: usize,
+    /// Pairs of units that stay known; for a while there may be twice as many.
+    pub pairs_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { half_life_ns: 2_000_000_000, keys_max: 1 << 18, key_bytes_max: 256, neighbours_max: 16 }
+        Self {
+            half_life_ns: 2_000_000_000,
+            keys_max: 1 << 18,
+            key_bytes_max: 256,
+            neighbours_max: 16,
+            pairs_max: 1 << 16,
+        }
     }
 }
 
@@ -96,7 +106,7 @@ pub struct Window {
     /// What an access now is multiplied by.
     gain: f64,
     units: HashMap<u32, Load>,
-    unit_pairs: HashMap<(u32, u32), f64>,
+    unit_pairs: PairTable,
     keys: KeyTable,
     random: fastrand::Rng,
     /// Of the sample that is being noted.
@@ -113,7 +123,7 @@ impl Window {
             now_ns: 0,
             gain: 1.0,
             units: HashMap::new(),
-            unit_pairs: HashMap::new(),
+            unit_pairs: PairTable::new(limits.pairs_max),
             keys: KeyTable::new(limits.keys_max, limits.neighbours_max),
             random: fastrand::Rng::with_seed(0x7261_636b),
             members: Vec::new(),
@@ -140,10 +150,7 @@ impl Window {
             *load = load.scaled(factor);
             load.total() >= FORGOTTEN
         });
-        self.unit_pairs.retain(|_, weight| {
-            *weight *= factor;
-            *weight >= FORGOTTEN
-        });
+        self.unit_pairs.bring_down(factor, FORGOTTEN);
         self.keys.bring_down(factor, FORGOTTEN);
     }
 
@@ -157,7 +164,7 @@ impl Window {
             self.units.entry(unit).or_default().add(sample.kind, weight);
             if sample.shape == Shape::Span {
                 if let Some(last) = last_unit.replace(unit).filter(|last| *last != unit) {
-                    *self.unit_pairs.entry((unit.min(last), unit.max(last))).or_default() += weight;
+                    self.unit_pairs.add(last, unit, weight);
                 }
             } else if key.len() <= self.limits.key_bytes_max {
                 self.members.extend(self.keys.touch(key, sample.kind, weight, &mut self.random));
@@ -185,12 +192,12 @@ impl Window {
                 *sum = Load { reads: sum.reads + part.reads, writes: sum.writes + part.writes };
             }
         }
-        for ((a, b), weight) in std::mem::take(&mut self.unit_pairs) {
+        for ((a, b), weight) in self.unit_pairs.take() {
             let (last, first) = (pieces(a).last().map(|piece| piece.0), pieces(b).first().map(|piece| piece.0));
             if let (Some(a), Some(b)) = (last, first)
                 && a != b
             {
-                *self.unit_pairs.entry((a.min(b), a.max(b))).or_default() += weight;
+                self.unit_pairs.add(a, b, weight);
             }
         }
     }
@@ -202,7 +209,7 @@ impl Window {
 
     /// Units that one operation went over, the smaller number first, and how often; in no order.
     pub fn unit_pairs(&self) -> impl Iterator<Item = ((u32, u32), f64)> + '_ {
-        self.unit_pairs.iter().map(|(pair, weight)| (*pair, weight / self.gain))
+        self.unit_pairs.iter().map(|(pair, weight)| (pair, weight / self.gain))
     }
 
     /// Keys that are known, in no order. O(keys).

@@ -90,9 +90,10 @@ pub(super) struct RunOptions {
     /// Makes the runs repeatable; each repetition adds one
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Where the stores are made, and removed again [default: the system's place for temporary files]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
+    /// Where the stores are made, and removed again; of several (devices), hard partitions are dealt to all in turn [default: the
+    /// system's place for temporary files]
+    #[arg(long, value_name = "DIR,..", value_delimiter = ',')]
+    dir: Vec<PathBuf>,
     /// Write each run as a JSON line to this file, as soon as it is done
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -181,7 +182,8 @@ impl RunOptions {
             memory_bytes: self.memory_bytes,
             repeat: self.repeat,
             seed: self.seed,
-            dir: self.dir,
+            dir: self.dir.first().cloned(),
+            more_dirs: self.dir.into_iter().skip(1).collect(),
             ..Plan::default()
         })
     }
