@@ -159,6 +159,13 @@ impl Table {
     }
 }
 
+impl Row {
+    /// The runs whose every operation went well: what is judged is judged by these.
+    pub fn sound(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter().filter(|record| record.errors == 0)
+    }
+}
+
 /// What a bench is called where it is well known.
 pub(crate) fn bench_name(bench: &str) -> &str {
     match bench {
@@ -282,13 +289,13 @@ fn row(name: String, records: Vec<Record>) -> Option<Row> {
     })
 }
 
-/// A figure of `row` by that of `base`. The runs of one repetition, which have one seed and ran side by side, form a pair.
+/// A figure of `row` by that of `base`. The runs of one repetition, which have one seed and ran side by side, form a pair. Runs with
+/// errors form none.
 pub(crate) fn paired(row: &Row, base: &Row, figure: impl Fn(&Record) -> Option<f64>) -> Option<Ratio> {
     let pairs: Vec<_> = row
-        .records
-        .iter()
+        .sound()
         .filter_map(|a| {
-            let b = base.records.iter().find(|b| b.repetition == a.repetition && b.seed == a.seed)?;
+            let b = base.sound().find(|b| b.repetition == a.repetition && b.seed == a.seed)?;
             Some((figure(a)?, figure(b)?))
         })
         .collect();
@@ -319,6 +326,20 @@ mod tests {
         assert_eq!((ratio.median, ratio.pairs, ratio.interval), (2.0, 9, Some((2.0, 2.0))));
         assert_eq!(rows[2].ratio, None, "without a direct run there is nothing to compare with");
         assert_eq!(rows[0].latency["read"].p99, 1_400);
+    }
+
+    #[test]
+    fn runs_with_errors_are_in_no_ratio() {
+        let mut records = Vec::new();
+        for repetition in 1..=9 {
+            records.push(record("lmdb", "none", repetition, 100.0));
+            let mut hard = record("lmdb", "hard", repetition, 110.0);
+            // It finds nothing, and that quickly.
+            (hard.errors, hard.ops_per_s) = if repetition <= 2 { (3, 9e9) } else { (0, hard.ops_per_s) };
+            records.push(hard);
+        }
+        let ratio = tables(&records)[0].rows[1].ratio.unwrap();
+        assert!(ratio.pairs == 7 && (ratio.max - 1.1).abs() < 1e-9, "{ratio:?}");
     }
 
     #[test]

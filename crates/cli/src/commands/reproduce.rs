@@ -124,7 +124,7 @@ fn stores(args: &ReproduceArgs, name: &str, work: StoreWork) -> Done {
         outcome.interrupted = part.interrupted;
     }
     watch.finish()?;
-    let mut found = (work.findings)(&outcome)?;
+    let mut found = work.judged(&outcome)?;
     found.differences.extend(lacks.iter().map(Lack::to_string));
     let mut out = Out::new();
     if args.json.json {
