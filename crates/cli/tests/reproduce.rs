@@ -17,7 +17,8 @@ fn runs_are_kept_one_by_one_and_a_kill_leaves_them_and_the_old_report() {
     let dir = tempdir().expect("a directory");
     let (kept, report) = (dir.path().join("kept.jsonl"), dir.path().join("report.html"));
     fs::write(&report, "the old report").expect("a file");
-    let line = "reproduce logstore --scale 0.01 --engine lmdb --dir DIR/runs --runs DIR/kept.jsonl --html DIR/report.html";
+    let line =
+        "reproduce logstore --scale 0.01 --engine lmdb --dir DIR/runs --runs DIR/kept.jsonl --html DIR/report.html";
     let mut child = command()
         .args(words(line, dir.path()))
         .stdin(Stdio::null())
