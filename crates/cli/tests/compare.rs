@@ -84,3 +84,58 @@ fn wrong_answers_missing_rows_and_too_few_runs_are_no_success() {
     let failures = line["failures"].as_array().expect("failures");
     assert!(failures.len() == 1 && failures[0].as_str().is_some_and(|why| why.contains("it is 0 in one of")), "{line}");
 }
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_biombo");
+
+/// The records of a side that was kept.
+fn kept(dir: &Path, side: &str) -> Vec<Value> {
+    let text = fs::read_to_string(dir.join("kept").join(side)).expect("the lines");
+    text.lines().map(|line| serde_json::from_str(line).expect("a record")).collect()
+}
+
+#[test]
+fn two_builds_are_measured_by_turns_and_one_that_is_slowed_is_caught() {
+    let dir = tempdir().expect("a directory");
+    let slowed = dir.path().join("slowed");
+    fs::write(&slowed, format!("#!/bin/sh\nBIOMBO_LAB_SLOWED=0.8 exec '{PROGRAM}' \"$@\"\n")).expect("a script");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&slowed, mode).expect("it can be run");
+    let bench = "-- ycsb --engine memory --workload c --records 1000 --operations 100000 --threads 1 --dir DIR/runs";
+    let line = format!("bench compare --build {PROGRAM} DIR/slowed --rounds 6 --keep DIR/kept {bench}");
+    let done = run(&line, dir.path());
+    assert_eq!(done.status, 1, "{}", done.stderr);
+    assert!(done.text().contains("1 judged: 0 better, 1 worse (1 beyond"), "{}", done.text());
+    assert!(done.stderr.contains("lost 5.0 % or more"), "{}", done.stderr);
+    let (old, new) = (kept(dir.path(), "old.jsonl"), kept(dir.path(), "new.jsonl"));
+    for side in [&old, &new] {
+        let rounds: Vec<_> = side.iter().map(|line| (line["repetition"].as_u64(), line["seed"].as_u64())).collect();
+        assert_eq!(rounds, (1..=6).map(|round| (Some(round), Some(round))).collect::<Vec<_>>());
+    }
+    let says = |line: &Value| line["engine_options"].to_string().contains("BIOMBO_LAB_SLOWED");
+    assert!(!old.iter().any(says) && new.iter().all(says), "a run that is slowed on purpose says so");
+    // The lines that were kept are those of any bench.
+    assert_eq!(run("bench compare DIR/kept/old.jsonl DIR/kept/old.jsonl", dir.path()).status, 0);
+    // Two rounds tell nothing.
+    let few = run(&format!("bench compare --build {PROGRAM} {PROGRAM} --rounds 2 {bench}"), dir.path());
+    assert!(few.status == 1 && few.stderr.contains("2 old and 2 new runs are too few"), "{}", few.stderr);
+}
+
+#[test]
+fn builds_that_cannot_be_measured_are_refused_with_the_reason() {
+    let dir = tempdir().expect("a directory");
+    let bench = "ycsb --engine null --workload c --records 10 --operations 10 --dir DIR/runs";
+    for (line, status, says) in [
+        (format!("--build {PROGRAM} -- {bench}"), 2, "2 values"),
+        (format!("--build {PROGRAM} {PROGRAM}"), 2, "BENCH"),
+        (format!("--build {PROGRAM} {PROGRAM} -- graph --graph kron:4:4"), 2, "one of ycsb, db, shift, trace"),
+        (format!("--build {PROGRAM} {PROGRAM} -- {bench} --seed=4"), 2, "leave --seed out"),
+        (format!("--build {PROGRAM} {PROGRAM} --rounds 0 -- {bench}"), 2, "--rounds"),
+        (format!("--build {PROGRAM} DIR/nosuch -- {bench}"), 1, "cannot run"),
+        (format!("--build {PROGRAM} {PROGRAM} -- {bench} --threads 0"), 1, "round 1 of the old build"),
+        (format!("DIR/a.jsonl DIR/b.jsonl -- {bench}"), 2, "--build"),
+    ] {
+        let refused = run(&format!("bench compare {line}"), dir.path());
+        assert!(refused.status == status && refused.stderr.contains(says), "{line}: {}", refused.stderr);
+        assert_eq!(refused.stderr.lines().count(), 1, "{line}: {}", refused.stderr);
+    }
+}

@@ -7,6 +7,7 @@ use biombo_engine::Registry;
 
 use super::plan::impossible;
 use super::{Observer, Plan};
+use crate::driver::SLOWED;
 use crate::measure::disk;
 use crate::process::{RunDir, WorkerCommand, launch, rundir};
 use crate::record::Record;
@@ -70,5 +71,8 @@ pub(crate) fn one(
         disk::check_free(dir.path(), spec.disk_bytes_needed())?;
     }
     spec.dir = dir.path().to_owned();
-    launch(worker, spec, observer)
+    let mut record = launch(worker, spec, observer)?;
+    // Nobody shall take it for what the engine does.
+    record.engine_options.extend(std::env::var(SLOWED).map(|share| (SLOWED.to_owned(), share)));
+    Ok(record)
 }

@@ -1,5 +1,6 @@
 //! `biombo bench`: the laboratory from the command line.
 
+mod builds;
 mod compare;
 mod db;
 mod graph;
@@ -12,6 +13,7 @@ pub(super) mod watch;
 pub(super) mod ycsb;
 
 use biombo_lab::bench::{Outcome, Plan};
+use biombo_lab::driver::SLOWED;
 use biombo_lab::process::{WorkerCommand, worker};
 use biombo_lab::units::plural;
 use clap::Subcommand;
@@ -71,6 +73,9 @@ fn measure(outputs: Outputs, plan: Plan) -> Done {
     let Outputs { json, html } = outputs;
     let registry = registry();
     plan.check(&registry).map_err(|e| Failure::usage(e.to_string()))?;
+    if let Ok(share) = std::env::var(SLOWED) {
+        crate::note(format_args!("{SLOWED}={share}: every client is slowed by that share, to try a comparison with"));
+    }
     let json = json.as_deref().map(Output::create).transpose()?;
     let mut html = html.as_deref().map(Page::create).transpose()?;
     let mut watch = Watch::new(json)?;
