@@ -46,7 +46,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", default_value_t = 9)]
     rounds: u32,
     /// Keep the runs of the builds in this directory, as old.jsonl and new.jsonl
-    #[arg(long, value_name = "DIR", requires = "build")]
+    #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// The share of a figure whose loss is a regression
     #[arg(long, value_name = "F", default_value_t = 0.05)]
@@ -57,7 +57,7 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     json: JsonArg,
     /// What both builds measure: ycsb, db, shift or trace with its options, but for --repeat, --seed, --json and --html
-    #[arg(last = true, value_name = "BENCH", requires = "build")]
+    #[arg(last = true, value_name = "BENCH")]
     bench: Vec<String>,
 }
 
@@ -102,6 +102,11 @@ pub(super) fn run(args: &CompareArgs) -> Done {
 /// What is compared: files or programs, the old one first, and their runs.
 fn sides(args: &CompareArgs) -> Done<([&Path; 2], [Vec<Record>; 2])> {
     if let (Some(old), Some(new)) = (&args.old, &args.new) {
+        if !args.bench.is_empty() || args.keep.is_some() {
+            return Err(Failure::usage(
+                "files are compared as they are: a bench and --keep are for two programs (--build)",
+            ));
+        }
         return Ok(([old.as_path(), new.as_path()], [read(old)?, read(new)?]));
     }
     let Some([old, new]) = args.build.as_deref() else {
