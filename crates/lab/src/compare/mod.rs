@@ -43,6 +43,9 @@ pub struct Compared {
     pub table: Table,
     /// Engine and layout, such as `log hard-8`.
     pub row: String,
+    /// Workload, engine and layout, which no other row has.
+    #[serde(skip)]
+    pub name: String,
     /// Its figures, those that are judged first.
     pub figures: Vec<Figure>,
 }
@@ -98,8 +101,7 @@ impl Comparison {
     pub fn unjudged(&self) -> impl Iterator<Item = String> + '_ {
         let figures = self.rows.iter().flat_map(|row| row.figures.iter().map(move |figure| (row, figure)));
         figures.filter_map(|(row, figure)| {
-            let name = full_name(&row.table, &row.row);
-            Some(format!("{name}, {}: {}", figure.metric, figure.unjudged.as_deref()?))
+            Some(format!("{}, {}: {}", row.name, figure.metric, figure.unjudged.as_deref()?))
         })
     }
 
@@ -159,6 +161,7 @@ pub fn compare(old: &[Record], new: &[Record], threshold: f64) -> Result<Compari
         .map(|(b, a)| Compared {
             table: a.table.clone(),
             row: a.name(),
+            name: a.full_name(),
             figures: metrics(b, a)
                 .iter()
                 .filter_map(|(metric, judged)| {
@@ -186,6 +189,8 @@ pub fn compare(old: &[Record], new: &[Record], threshold: f64) -> Result<Compari
 /// A row with what its table says of it.
 struct Placed {
     table: Table,
+    /// Of the table among those of its file.
+    heading: String,
     row: Row,
 }
 
@@ -197,19 +202,16 @@ impl Placed {
     }
 
     fn name(&self) -> String {
+        let label = self.row.records.first().map_or_else(|| self.row.label.clone(), Record::label);
         match self.row.placement.as_str() {
-            "hash" => self.row.label.clone(),
-            placement => format!("{} {placement}", self.row.label),
+            "hash" => label,
+            placement => format!("{label} {placement}"),
         }
     }
 
     fn full_name(&self) -> String {
-        full_name(&self.table, &self.name())
+        format!("{} {}: {}", self.table.bench_name(), self.heading, self.name())
     }
-}
-
-fn full_name(table: &Table, row: &str) -> String {
-    format!("{} {}, {}: {row}", table.bench_name(), table.heading(), table.sizes())
 }
 
 /// The errors of a row; `None` where both sides are without.
@@ -228,8 +230,9 @@ fn erred(old: Option<&Placed>, new: &Placed) -> Option<Erred> {
 fn rows(records: &[Record]) -> Vec<Placed> {
     let placed = |mut table: Table| {
         let rows = std::mem::take(&mut table.rows);
-        table.swept = false;
-        rows.into_iter().map(move |row| Placed { table: table.clone(), row })
+        let heading = format!("{}, {}", table.sweep_heading(), table.sizes());
+        let table = table.alone();
+        rows.into_iter().map(move |row| Placed { table: table.clone(), heading: heading.clone(), row })
     };
     tables(records).into_iter().flat_map(placed).collect()
 }

@@ -46,7 +46,7 @@ pub fn print(comparison: &Comparison, output: &mut impl Write) -> io::Result<()>
 
 fn heading(table: &Table, output: &mut impl Write) -> io::Result<()> {
     let pace = table.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {}/s", count(rate)));
-    let (name, work, choice) = (table.bench_name(), table.sweep_heading(), table.choice());
+    let (name, work, choice) = (table.bench_name(), table.work(), table.choice());
     let records = count(table.records as f64);
     writeln!(output, "{name} {work} ({choice}): {records} records of {}, {}, {pace}", table.sizes(), table.durability)
 }
