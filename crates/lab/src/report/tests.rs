@@ -140,7 +140,7 @@ fn recorded_operations_are_named_by_their_file() {
     other.traces = vec!["/more/oltp.txt".into()];
     let html = super::page(&[trace, other], &[]).unwrap();
     assert!(html.contains("Trace oltp on lmdb") && html.contains("Trace oltp: recorded."), "its name is missing");
-    for file in ["/data/oltp.txt", "/more/oltp.txt"] {
+    for file in ["&#x2f;data&#x2f;oltp.txt", "&#x2f;more&#x2f;oltp.txt"] {
         assert!(html.contains(&format!("<h2>oltp, 2 threads, {file}</h2>")), "two files are two workloads");
     }
 }
@@ -446,13 +446,9 @@ fn sixteen_engines_of_a_sweep_have_sixteen_looks() {
     }
     let html = super::page(&records, &[]).unwrap();
     look("sixteen", &html);
-    let swatches: std::collections::HashSet<&str> = html
-        .split("<svg class=\"swatch\"")
-        .skip(1)
-        .map(|rest| rest.split("</svg></span>").next().unwrap_or(rest))
-        .collect();
+    // What stands in the legend before each engine's name.
     let looks: std::collections::HashSet<&str> =
-        swatches.iter().map(|swatch| swatch.split("engine-").next().unwrap_or(swatch)).collect();
+        html.split("<svg class=\"swatch\"").skip(1).map(|rest| rest.split("engine-").next().unwrap()).collect();
     assert_eq!(looks.len(), 16);
 }
 
