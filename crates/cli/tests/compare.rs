@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use common::run;
@@ -98,8 +99,7 @@ fn two_builds_are_measured_by_turns_and_one_that_is_slowed_is_caught() {
     let dir = tempdir().expect("a directory");
     let slowed = dir.path().join("slowed");
     fs::write(&slowed, format!("#!/bin/sh\nBIOMBO_LAB_SLOWED=0.8 exec '{PROGRAM}' \"$@\"\n")).expect("a script");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&slowed, mode).expect("it can be run");
+    fs::set_permissions(&slowed, fs::Permissions::from_mode(0o755)).expect("it can be run");
     let bench = "-- ycsb --engine memory --workload c --records 1000 --operations 100000 --threads 1 --dir DIR/runs";
     let line = format!("bench compare --build {PROGRAM} DIR/slowed --rounds 6 --keep DIR/kept {bench}");
     let done = run(&line, dir.path());

@@ -67,7 +67,7 @@ fn groups(tables: &[Table]) -> Vec<(String, Vec<&Table>)> {
         groups
     };
     let finest: Vec<_> = sweeps(tables).into_iter().map(|sweep| (sweep[0].sweep_heading(), sweep)).collect();
-    let coarser: [&dyn Fn(&Table) -> String; 2] = [&Table::work, &|table| workload(table)];
+    let coarser: [&dyn Fn(&Table) -> String; 2] = [&Table::work, &workload];
     let mut all = std::iter::once(finest).chain(coarser.into_iter().map(&by));
     all.find(|groups| groups.len() <= FASTEST_MAX).unwrap_or_else(|| by(&|table| table.bench_name().to_owned()))
 }

@@ -97,10 +97,10 @@ impl Builds<'_> {
         // A program is looked for in the path by its bare name, unless it is right here.
         let here = Path::new(".").join(program);
         let is_here = program.components().count() == 1 && here.is_file();
-        let output = Command::new(if is_here { &here } else { program })
+        let output = Command::new(if is_here { here.as_path() } else { program })
             .arg("bench")
             .args(self.bench)
-            .args(["--repeat", "1", "--seed", &round.to_string(), "--json"])
+            .args(["--repeat", "1", "--seed", round.to_string().as_str(), "--json"])
             .arg(lines)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
