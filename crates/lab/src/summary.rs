@@ -288,6 +288,7 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
 fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
     let (lines, records): (Vec<usize>, Vec<Record>) = records.into_iter().unzip();
     let first = records.first()?;
+    let sound = || records.iter().filter(|record| record.errors == 0);
     let known =
         |figure: &dyn Fn(&Record) -> Option<f64>| Spread::of(records.iter().filter_map(figure)).map(|s| s.median);
     let whole =
@@ -339,7 +340,7 @@ fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
         cpu_seconds: known(&|r| r.cpu_seconds),
         device_reads_per_s: known(&|r| r.device_random_reads_per_s),
         by_device: ratio(
-            &records.iter().filter_map(|r| Some((r.ops_per_s, r.device_random_reads_per_s?))).collect::<Vec<_>>(),
+            &sound().filter_map(|r| Some((r.ops_per_s, r.device_random_reads_per_s?))).collect::<Vec<_>>(),
         ),
         errors: records.iter().map(|r| r.errors).sum(),
         ratio: None,

@@ -226,7 +226,7 @@ fn question(args: AdviseArgs) -> Done<Question> {
     };
     let executors =
         usual.executors.into_iter().filter(|executor| args.executor.iter().any(|name| name == executor.name()));
-    Ok(Question {
+    let mut question = Question {
         task,
         traces: args.trace,
         records: operations.or(args.records).unwrap_or(usual.records),
@@ -236,7 +236,7 @@ fn question(args: AdviseArgs) -> Done<Question> {
         durability: args.durability,
         cache_bytes: args.cache_bytes,
         memory_bytes: usual.memory_bytes,
-        limits_memory: MemoryLimit::is_permitted(),
+        limits_memory: false,
         engines: args.engines,
         partitions: args.partitions,
         placements: args.placement,
@@ -244,7 +244,11 @@ fn question(args: AdviseArgs) -> Done<Question> {
         budget_seconds: args.budget,
         seed: args.seed,
         dir: args.dir,
-    })
+    };
+    if question.memory_bytes.is_some_and(|memory| question.data_bytes() > memory) {
+        question.limits_memory = MemoryLimit::is_permitted();
+    }
+    Ok(question)
 }
 
 /// A file that is made before the work, so that one which cannot be made is found out then, and goes again where the work fails.
