@@ -10,7 +10,7 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use biombo_base::io::{Io, RealIo};
+use biombo_base::io::RealIo;
 
 use super::watch::Output;
 use crate::failure::{Done, Failure};
