@@ -7,12 +7,15 @@
 #   scripts/advise.sh --list                      the workloads, with what they are
 #   scripts/advise.sh --summary                   the table of what was measured so far
 #
-#   --trace FILE      the operations of the workload `trace`, as `biombo bench trace` replays them (otherwise some are made up)
+#   --trace FILE      the operations of the workload `trace`, as `biombo bench trace` replays them (otherwise those of a virtual disk)
 #   --budget TIME     for each advice (60s)
 #   --seconds TIME    that the exhaustive run gives each candidate once it is loaded (10s)
 #   --records N       of A to F (1000000)
 #   --engine E,E..    these engines (all that keep data)
 #   --durability L    sync or os (os)
+#
+# The virtual disk is CloudPhysics', kv/cloudphysics-io.csv.zst in the folder that BIOMBO_DATA names (../shared/data); a block is a key, and
+# zstdcat unpacks it. Without it `trace` is skipped, with a word why.
 #
 # BIOMBO: the command to measure (target/release/biombo). BIOMBO_ADVICE: where each advice is kept as JSON, and its trials as JSON lines
 # (target/advice). The exit status is 1 where an advised store has less than 90 % of the best one's throughput, or its advice took more than
@@ -25,6 +28,7 @@ export LC_ALL=C
 target=${CARGO_TARGET_DIR:-$PWD/target}
 biombo=${BIOMBO:-$target/release/biombo}
 kept=${BIOMBO_ADVICE:-$target/advice}
+disk=${BIOMBO_DATA:-../shared/data}/kv/cloudphysics-io.csv.zst
 
 fail() {
   echo "advise: $*" >&2
@@ -39,7 +43,7 @@ declare -A what=(
   [d]='YCSB D: 95 % reads of the latest, 5 % inserts'
   [e]='YCSB E: 95 % scans, 5 % inserts'
   [f]='YCSB F: half reads, half read-modify-writes'
-  [trace]='a trace: the one of --trace, or 400,000 operations that are made up: 70 % reads, 25 % updates, 5 % scans, few keys hot'
+  [trace]='a trace: the one of --trace, or the 113,872 requests of a virtual disk (CloudPhysics), reads and writes of its blocks'
   [large]='values of 100 KB, 10,000 of them: half reads, half updates'
 )
 
@@ -88,10 +92,10 @@ mkdir "$work" || fail "cannot write below $kept"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-# 400,000 operations over 100,000 keys, the third power of an even choice: one key in ten gets nearly half of them.
-made_up() {
-  awk 'BEGIN { srand(7); for (i = 0; i < 400000; i++) { u = rand(); key = sprintf("user%08d", int(100000 * u * u * u) * 7919 % 100000)
-         dice = rand(); if (dice < 0.7) print "0," key; else if (dice < 0.95) print "1," key; else print "2," key "," 1 + int(50 * rand()) } }'
+# The requests of the virtual disk as a trace: `version,time,op,size,lbn` below a line of names; the op is that of SCSI, 28 and 88 read, 2a and
+# 8a write. A block is a key.
+requests() {
+  zstdcat "$disk" | awk -F, 'NR > 1 && $3 ~ /^(28|88)$/ { print "0," $5 } NR > 1 && $3 ~ /^(2a|8a)$/ { print "1," $5 }'
 }
 
 common=(--budget "$budget" --exhaustive="$seconds" --durability "$durability" --dir "$work/runs" --json)
@@ -103,8 +107,12 @@ for workload in "${workloads[@]}"; do
     trace)
       replayed=$trace
       if [ -z "$replayed" ]; then
-        replayed=$work/made-up.txt
-        made_up >"$replayed" || fail "cannot write $replayed"
+        if ! [ -r "$disk" ] || ! command -v zstdcat >/dev/null; then
+          echo "skipped: trace: it needs zstdcat and $disk (BIOMBO_DATA names the folder), or --trace FILE" >&2
+          continue
+        fi
+        replayed=$work/cloudphysics-io.txt
+        requests >"$replayed" && [ -s "$replayed" ] || fail "cannot read $disk or write $replayed"
       fi
       question=(--trace "$replayed") ;;
     large) question=(--reads 0.5 --records 10000 --value-bytes 100000) ;;

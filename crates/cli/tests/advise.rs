@@ -216,3 +216,29 @@ fn an_interruption_leaves_no_store_and_no_configuration() {
     assert!(!dir.path().join("c.toml").exists(), "an empty configuration is left behind");
     assert_eq!(fs::read_dir(dir.path().join("runs")).map_or(0, Iterator::count), 0, "a store is left behind");
 }
+
+#[test]
+fn trials_of_more_data_than_the_memory_have_their_share_of_the_caches_and_what_was_in_memory_is_told() {
+    let dir = tempdir().expect("a directory");
+    if !has_engine("lmdb") {
+        return;
+    }
+    // Four terabytes: more than the memory of any machine that this runs on.
+    let done = run(
+        "advise --workload c --records 1000000000 --value-bytes 4000 --durability os --engine memory,lmdb --partitions 1 --budget 1s \
+         --cache-bytes 64MiB --dir DIR/runs --trials DIR/t.jsonl --json",
+        dir.path(),
+    );
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let all = lines(&dir.path().join("t.jsonl"));
+    assert!(!all.is_empty() && all.iter().all(|line| line["cache_bytes"] == 4 << 20), "{all:?}");
+    let why = done.json()["why"].to_string();
+    assert!(why.contains("its share of the caches, 4.19 MB of 67.1 MB"), "{why}");
+    assert!(
+        why.contains("Take care: the 4.02 TB that are asked about are more than") && why.contains("the memory ("),
+        "{why}"
+    );
+    let help = run("advise --help", dir.path()).ok();
+    let text = help.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("scatter alike") && text.contains("its share of --cache-bytes"), "{text}");
+}

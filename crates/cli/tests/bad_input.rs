@@ -541,7 +541,7 @@ fn a_comparison_says_what_it_cannot_compare() {
         ("of a file without runs", "DIR/empty.jsonl DIR/c.jsonl", 1, "empty.jsonl holds no run"),
         ("of a file of text", "DIR/c.jsonl DIR/text.jsonl", 1, "text.jsonl: line 1 is no record"),
         ("of runs that have nothing in common", "DIR/a.jsonl DIR/c.jsonl", 1, "no run in common"),
-        ("of single runs", "DIR/c.jsonl DIR/c.jsonl", 1, "--repeat 9"),
+        ("of single runs", "DIR/c.jsonl DIR/c.jsonl", 1, "--repeat 6"),
         ("--threshold 5", "DIR/c.jsonl DIR/c.jsonl --threshold 5", 2, "0.05 is five percent"),
         ("--threshold -1", "DIR/c.jsonl DIR/c.jsonl --threshold=-1", 2, "--threshold"),
     ] {

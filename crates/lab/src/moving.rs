@@ -55,7 +55,7 @@ impl Moving {
         };
         let still = rows
             .iter()
-            .filter(|other| !moves(other) && layout(other) == layout(row))
+            .filter(|other| !moves(other) && layout(other) == layout(row) && other.sound().next().is_some())
             .max_by(|a, b| a.ops_per_s.median.total_cmp(&b.ops_per_s.median));
         Some(Self {
             still: still.map(|still| still.name.clone()),

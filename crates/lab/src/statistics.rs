@@ -47,7 +47,7 @@ pub struct Ratio {
 /// missed once in sixteen.
 pub const PAIRS_MIN: usize = 6;
 
-/// Resamples of every interval.
+/// Resamples of every interval, at least.
 pub const RESAMPLES: usize = 5_000;
 
 /// The ratio `a` to `b` of each pair `(a, b)` of figures that were taken side by side, its median, and the median's 95 %
@@ -75,13 +75,33 @@ pub fn ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
 pub struct Change {
     /// The median of the new figures by that of the old ones.
     pub ratio: f64,
-    /// The interval of that ratio, where both have at least [`PAIRS_MIN`] figures.
+    /// The interval of that ratio, where both have figures enough for it ([`runs_needed`]).
     pub interval: Option<(f64, f64)>,
+}
+
+/// The figures that each of two series needs to differ at `level`. Where every figure of one lies beyond every figure of the other,
+/// chance alone does that in 2 of the C(2n, n) orders in which 2n figures may come: with fewer, an interval promises more than they can
+/// tell. Never less than [`PAIRS_MIN`].
+///
+/// ```
+/// use biombo_lab::statistics::runs_needed;
+/// // One row, and fifty that are judged together (Bonferroni).
+/// assert_eq!((runs_needed(0.95), runs_needed(1.0 - 0.05 / 50.0)), (6, 7));
+/// ```
+pub fn runs_needed(level: f64) -> usize {
+    (PAIRS_MIN..).find(|runs| can_differ(*runs, *runs, level)).expect("invariant: the orders outgrow every level")
+}
+
+/// Whether so many figures of one series and of another can show at `level` that they differ.
+fn can_differ(one: usize, other: usize, level: f64) -> bool {
+    let orders: f64 = (1..=one).map(|i| (other + i) as f64 / i as f64).product();
+    one.min(other) >= PAIRS_MIN && 2.0 / orders <= 1.0 - level
 }
 
 /// The median of `new` by the median of `old`, and the interval that holds the true ratio with probability `level`, by the percentile
 /// bootstrap: both series are resampled on their own, 5,000 times, as their figures are no pairs. The same figures always give the
-/// same interval. `None` where a series has no figure, or one that is not above 0.
+/// same interval. Levels whose tails would hold less than one of 5,000 resamples get as many as it takes. `None` where a series has no
+/// figure, or one that is not above 0.
 ///
 /// ```
 /// let (old, new) = ([100.0, 101.0, 99.0, 100.0, 102.0, 98.0], [90.0, 91.0, 89.0, 90.0, 92.0, 88.0]);
@@ -95,7 +115,7 @@ pub fn change(new: &[f64], old: &[f64], level: f64) -> Option<Change> {
     }
     let median = |figures: &[f64]| Spread::of(figures.iter().copied()).map(|spread| spread.median);
     let ratio = median(new)? / median(old)?;
-    let interval = (new.len().min(old.len()) >= PAIRS_MIN).then(|| {
+    let interval = can_differ(new.len(), old.len(), level).then(|| {
         let (mut new, mut old) = (Resample::new(new, 1), Resample::new(old, 2));
         bootstrap(level, || new.median() / old.median())
     });
@@ -124,11 +144,12 @@ impl<'a> Resample<'a> {
     }
 }
 
-/// The percentiles of what 5,000 resamples give, between which lies a share of `level`.
+/// The percentiles of what resamples give, between which lies a share of `level`.
 fn bootstrap(level: f64, resampled: impl FnMut() -> f64) -> (f64, f64) {
-    let mut all: Vec<f64> = std::iter::repeat_with(resampled).take(RESAMPLES).collect();
+    let resamples = ((2.0 / (1.0 - level)).ceil() as usize).clamp(RESAMPLES, 200 * RESAMPLES);
+    let mut all: Vec<f64> = std::iter::repeat_with(resampled).take(resamples).collect();
     all.sort_by(f64::total_cmp);
-    let at = |share: f64| all[((RESAMPLES - 1) as f64 * share).round() as usize];
+    let at = |share: f64| all[((resamples - 1) as f64 * share).round() as usize];
     let tail = (1.0 - level) / 2.0;
     (at(tail), at(1.0 - tail))
 }
@@ -216,6 +237,16 @@ mod tests {
         let (wide, narrow) = (change(&six, &six, 0.99).unwrap(), change(&six, &six, 0.5).unwrap());
         let width = |change: Change| change.interval.map(|(low, high)| high / low).unwrap();
         assert!(width(wide) > width(narrow), "the surer, the wider");
+    }
+
+    #[test]
+    fn figures_that_cannot_differ_at_a_level_give_no_interval() {
+        let (six, beyond) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [11.0, 12.0, 13.0, 14.0, 15.0, 16.0]);
+        let at = |rows: f64| change(&beyond, &six, 1.0 - 0.05 / rows).unwrap().interval.is_some();
+        // 2 / C(12, 6) is 0.05 / 23.1.
+        assert!(at(1.0) && at(23.0) && !at(24.0));
+        assert_eq!([1.0, 23.0, 24.0, 85.0, 86.0].map(|rows| runs_needed(1.0 - 0.05 / rows)), [6, 6, 7, 7, 8]);
+        assert!(runs_needed(1.0) > 100 && !can_differ(5, 900, 0.5) && can_differ(6, 7, 1.0 - 0.05 / 24.0));
     }
 
     #[test]

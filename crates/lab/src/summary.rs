@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::moving::Moving;
 use crate::record::{CompactionFigures, Latency, Record, WafBy};
 use crate::statistics::{Ratio, Spread, ratio};
+use crate::units::{bytes, count};
 use crate::workload::Shift;
 
 /// What the rows of one table have in common.
@@ -45,6 +46,9 @@ pub struct Table {
     pub traces: Vec<PathBuf>,
     /// Whether another table of the same runs differs in the lengths of keys and values alone.
     pub swept: bool,
+    /// What tells it from other tables of the same runs with this workload and as many threads, a piece each.
+    #[serde(skip)]
+    pub apart: Vec<String>,
     /// One for each engine and layout, in the order in which they first ran.
     #[serde(skip)]
     pub rows: Vec<Row>,
@@ -55,7 +59,7 @@ pub struct Table {
 pub struct Row {
     /// What tells it from the other rows of its table: label and placement.
     pub name: String,
-    /// Such as `lmdb hard-8`.
+    /// Such as `lmdb hard-8`; with the placement where two rows of the table differ in that alone.
     pub label: String,
     /// The engine.
     pub engine: String,
@@ -67,6 +71,8 @@ pub struct Row {
     pub placement: String,
     /// Its runs, by repetition.
     pub records: Vec<Record>,
+    /// Where these stand among all records, from 0.
+    pub lines: Vec<usize>,
     /// Operations per second.
     pub ops_per_s: Spread,
     /// For each kind of operation, the median of each figure over the repetitions.
@@ -107,8 +113,13 @@ impl Table {
         Spread::of(records.filter_map(|record| record.device_random_reads_per_s)).map(|spread| spread.median)
     }
 
-    /// The heading of all tables that differ in the lengths of keys and values alone.
+    /// The heading of all tables that differ in the lengths of keys and values alone, which no others of the same runs have.
     pub fn sweep_heading(&self) -> String {
+        self.apart.iter().fold(self.work(), |heading, apart| heading + ", " + apart)
+    }
+
+    /// What is done and by how many.
+    pub fn work(&self) -> String {
         let work = match self.bench.as_str() {
             "ycsb" => format!("workload {}", self.workload.to_uppercase()),
             _ => self.workload.clone(),
@@ -133,7 +144,46 @@ impl Table {
 
     /// Itself without rows, with the lengths of keys and values left out.
     fn sizeless(&self) -> Self {
-        Self { key_bytes: 0, value_bytes: 0, swept: false, rows: Vec::new(), ..self.clone() }
+        Self { key_bytes: 0, value_bytes: 0, swept: false, apart: Vec::new(), rows: Vec::new(), ..self.clone() }
+    }
+
+    /// Itself as what it is among any runs.
+    pub(crate) fn alone(self) -> Self {
+        Self { swept: false, apart: Vec::new(), rows: Vec::new(), ..self }
+    }
+
+    /// All that tables of one workload may differ in but for the lengths of keys and values, in words.
+    fn settings(&self) -> [String; 9] {
+        let files: Vec<String> = self.traces.iter().map(|file| file.display().to_string()).collect();
+        [
+            self.choice(),
+            format!("acknowledged at {}", self.durability),
+            format!("{} records", count(self.records as f64)),
+            match self.compression_ratio {
+                1.0 => "values that cannot be compressed".to_owned(),
+                ratio => format!("values of which a compressor leaves {:.0} %", ratio * 100.0),
+            },
+            format!("{} of cache", bytes(self.cache_bytes as f64)),
+            self.io.as_ref().map_or("read in each engine's own way".to_owned(), |io| format!("read by {io}")),
+            self.memory_bytes
+                .map_or("memory without a limit".to_owned(), |limit| format!("{} of memory", bytes(limit as f64))),
+            self.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {}/s", count(rate))),
+            files.join(", "),
+        ]
+    }
+
+    /// The settings in which others of the same work differ from this one.
+    fn apart_from<'a>(&self, others: impl Iterator<Item = &'a Self>) -> Vec<String> {
+        let own = self.settings();
+        let mut differs = [false; 9];
+        for other in others.filter(|other| other.bench == self.bench && other.work() == self.work()) {
+            let settings = other.settings();
+            differs
+                .iter_mut()
+                .zip(own.iter().zip(&settings))
+                .for_each(|(differs, (own, other))| *differs |= own != other);
+        }
+        own.into_iter().zip(differs).filter_map(|(own, differs)| differs.then_some(own)).collect()
     }
 
     fn of(record: &Record) -> Self {
@@ -154,8 +204,16 @@ impl Table {
             shift: record.shift,
             traces: record.traces.clone(),
             swept: false,
+            apart: Vec::new(),
             rows: Vec::new(),
         }
+    }
+}
+
+impl Row {
+    /// The runs whose every operation went well: what is judged is judged by these.
+    pub fn sound(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter().filter(|record| record.errors == 0)
     }
 }
 
@@ -182,13 +240,13 @@ pub fn sweeps(tables: &[Table]) -> Vec<Vec<&Table>> {
     sweeps
 }
 
-/// The records of one row and its name.
-type Group = (String, Vec<Record>);
+/// The records of one row, where they stand among all, and its name.
+type Group = (String, Vec<(usize, Record)>);
 
 /// Put `records` together, tables and rows in the order of their first record.
 pub fn tables(records: &[Record]) -> Vec<Table> {
     let mut tables: Vec<(Table, Vec<Group>)> = Vec::new();
-    for record in records {
+    for (line, record) in records.iter().enumerate() {
         let table = Table::of(record);
         let at = tables.iter().position(|(t, _)| *t == table).unwrap_or_else(|| {
             tables.push((table, Vec::new()));
@@ -197,8 +255,8 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
         let rows = &mut tables[at].1;
         let name = format!("{} {}", record.label(), record.placement);
         match rows.iter_mut().find(|(n, _)| *n == name) {
-            Some((_, records)) => records.push(record.clone()),
-            None => rows.push((name, vec![record.clone()])),
+            Some((_, records)) => records.push((line, record.clone())),
+            None => rows.push((name, vec![(line, record.clone())])),
         }
     }
     let sizeless: Vec<Table> = tables.iter().map(|(table, _)| table.sizeless()).collect();
@@ -206,7 +264,14 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
         .into_iter()
         .map(|(mut table, groups)| {
             table.swept = sizeless.iter().filter(|other| **other == table.sizeless()).count() > 1;
+            table.apart = table.apart_from(sizeless.iter());
             let mut rows: Vec<Row> = groups.into_iter().filter_map(|(name, records)| row(name, records)).collect();
+            let labels: Vec<String> = rows.iter().map(|row| row.label.clone()).collect();
+            for row in &mut rows {
+                if labels.iter().filter(|label| **label == row.label).count() > 1 {
+                    row.label.clone_from(&row.name);
+                }
+            }
             let direct: Vec<Row> = rows.iter().filter(|row| row.partitioning == "none").cloned().collect();
             for row in rows.iter_mut().filter(|row| row.partitioning != "none") {
                 row.ratio =
@@ -220,8 +285,10 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
         .collect()
 }
 
-fn row(name: String, records: Vec<Record>) -> Option<Row> {
+fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
+    let (lines, records): (Vec<usize>, Vec<Record>) = records.into_iter().unzip();
     let first = records.first()?;
+    let sound = || records.iter().filter(|record| record.errors == 0);
     let known =
         |figure: &dyn Fn(&Record) -> Option<f64>| Spread::of(records.iter().filter_map(figure)).map(|s| s.median);
     let whole =
@@ -273,19 +340,20 @@ fn row(name: String, records: Vec<Record>) -> Option<Row> {
         cpu_seconds: known(&|r| r.cpu_seconds),
         device_reads_per_s: known(&|r| r.device_random_reads_per_s),
         by_device: ratio(
-            &records.iter().filter_map(|r| Some((r.ops_per_s, r.device_random_reads_per_s?))).collect::<Vec<_>>(),
+            &sound().filter_map(|r| Some((r.ops_per_s, r.device_random_reads_per_s?))).collect::<Vec<_>>(),
         ),
         errors: records.iter().map(|r| r.errors).sum(),
         ratio: None,
         moving: None,
         records,
+        lines,
     })
 }
 
-/// The runs of `row` and of `base`, those of one repetition, which have one seed and ran side by side.
+/// The runs of `row` and of `base`, those of one repetition, which have one seed and ran side by side. Runs with errors form none.
 pub(crate) fn pairs<'a>(row: &'a Row, base: &'a Row) -> impl Iterator<Item = (&'a Record, &'a Record)> {
-    row.records.iter().filter_map(|a| {
-        let b = base.records.iter().find(|b| b.repetition == a.repetition && b.seed == a.seed)?;
+    row.sound().filter_map(|a| {
+        let b = base.sound().find(|b| b.repetition == a.repetition && b.seed == a.seed)?;
         Some((a, b))
     })
 }
@@ -323,12 +391,72 @@ mod tests {
     }
 
     #[test]
+    fn runs_with_errors_are_in_no_ratio() {
+        let mut records = Vec::new();
+        for repetition in 1..=9 {
+            records.push(record("lmdb", "none", repetition, 100.0));
+            let mut hard = record("lmdb", "hard", repetition, 110.0);
+            // It finds nothing, and that quickly.
+            (hard.errors, hard.ops_per_s) = if repetition <= 2 { (3, 9e9) } else { (0, hard.ops_per_s) };
+            records.push(hard);
+        }
+        let ratio = tables(&records)[0].rows[1].ratio.unwrap();
+        assert!(ratio.pairs == 7 && (ratio.max - 1.1).abs() < 1e-9, "{ratio:?}");
+    }
+
+    #[test]
     fn other_threads_and_workloads_are_other_tables() {
         let mut other = record("lmdb", "none", 1, 1.0);
         other.threads = 4;
         let tables = tables(&[record("lmdb", "none", 1, 1.0), other]);
         assert_eq!(tables.iter().map(|t| t.threads).collect::<Vec<_>>(), [2, 4]);
         assert_eq!(tables[1].heading(), "workload A, 4 threads");
+    }
+
+    #[test]
+    fn tables_of_one_workload_say_in_their_headings_what_they_differ_in() {
+        let of = |change: &dyn Fn(&mut Record)| {
+            let mut record = record("lmdb", "none", 1, 1.0);
+            change(&mut record);
+            record
+        };
+        let records = [
+            of(&|_| {}),
+            of(&|r| r.durability = "sync".into()),
+            of(&|r| (r.distribution, r.records) = ("uniform".into(), 5_000)),
+            of(&|r| r.memory_bytes = Some(1 << 30)),
+            of(&|r| (r.io, r.rate) = (Some("direct".into()), Some(2_000.0))),
+            of(&|r| r.workload = "b".into()),
+        ];
+        let headings: Vec<_> = tables(&records).iter().map(Table::heading).collect();
+        assert!(
+            headings[1].starts_with("workload A, 2 threads, zipfian, acknowledged at sync, 1.00 k records"),
+            "{headings:?}"
+        );
+        assert!(headings[2].contains("uniform, acknowledged at os, 5.00 k records"), "{headings:?}");
+        assert!(headings[3].contains("1.07 GB of memory") && headings[4].contains("read by direct"), "{headings:?}");
+        assert!(headings[4].contains("open loop at 2.00 k/s") && headings[0].contains("closed loop"), "{headings:?}");
+        assert_eq!(headings[5], "workload B, 2 threads", "what all have in common is no part of it");
+        for (i, heading) in headings.iter().enumerate() {
+            assert!(!headings[..i].contains(heading), "{heading} stands twice");
+        }
+        // Two lengths of values that are swept at two levels: four headings.
+        let swept: Vec<_> = ["os", "sync"]
+            .into_iter()
+            .flat_map(|level| [100, 200].map(|bytes| of(&|r| (r.durability, r.value_bytes) = (level.into(), bytes))))
+            .collect();
+        let headings: Vec<_> = tables(&swept).iter().map(Table::heading).collect();
+        assert_eq!(headings[3], "workload A, 2 threads, acknowledged at sync, 16 + 200 bytes");
+        assert_eq!(headings[0], "workload A, 2 threads, acknowledged at os, 16 + 100 bytes");
+    }
+
+    #[test]
+    fn rows_know_their_lines_and_such_as_differ_in_placement_alone_are_told_apart() {
+        let mut records: Vec<_> = (1..=4).map(|repetition| record("log", "hard", repetition, 1.0)).collect();
+        (records[1].placement, records[3].placement) = ("range".into(), "range".into());
+        let rows = &tables(&records)[0].rows;
+        assert_eq!((rows[0].label.as_str(), rows[1].label.as_str()), ("log hard-8 hash", "log hard-8 range"));
+        assert_eq!((&rows[0].lines[..], &rows[1].lines[..]), (&[0, 2][..], &[1, 3][..]));
     }
 
     #[test]

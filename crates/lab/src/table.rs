@@ -32,7 +32,7 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
         output,
         "{} {} ({}): {} records of {}{}, {}, {} cache{}{}, {loop_}",
         table.bench_name(),
-        table.sweep_heading(),
+        table.work(),
         table.choice(),
         count(table.records as f64),
         table.sizes(),

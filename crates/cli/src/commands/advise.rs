@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use biombo::Durability;
 use biombo_lab::advise::{Advice, Question, candidates, exhaustive};
+use biombo_lab::measure::MemoryLimit;
 use biombo_lab::process::WorkerCommand;
 use biombo_lab::spec::Placement;
 use biombo_lab::units::plural;
@@ -31,11 +32,14 @@ Say what the store is for by --workload, --trace or shares such as --reads 0.95;
 Every engine of the build that keeps data is tried, whole and in several partitions, by hash and by range, their writes run by whoever \
 calls and by threads bound to processors, in rounds of trials, one after the other. From the second round on what is beaten beyond doubt \
 drops out, and the others get its time: trials begin short and grow as fewer are left. The best is dropped with a risk of at most 5 %, if \
-no ratio of two stores changes by more than 5 % with each doubling of the data. PostgreSQL and the laboratory's own engines take part \
-where --engine names them.
+no ratio of two stores changes by more than 5 % with each doubling of the data, and if the trials of all stores scatter alike about what \
+each of them does: how far is learnt from all of them together, and one that scatters far more than the others is misjudged more often. \
+PostgreSQL and the laboratory's own engines take part where --engine names them.
 
-A trial has no more records than the budget has time to load: a longer --budget tries more of the data, and tells closer ones apart. \
-Fewer engines do so too. Let nothing else work on the machine meanwhile.
+A trial has no more records than the budget has time to load, and its share of --cache-bytes; where the data are more than the memory and \
+this command may limit its trials (as root, by a control group), its share of the memory too. What is to be read from the device and was \
+read from memory all the same is told. A longer --budget tries more of the data, and tells closer ones apart. Fewer engines do so too. Let \
+nothing else work on the machine meanwhile.
 
 --exhaustive shows what the advice is worth: afterwards every candidate is measured over all records, and the advised store is compared \
 with the best. That takes many times as long.
@@ -222,7 +226,7 @@ fn question(args: AdviseArgs) -> Done<Question> {
     };
     let executors =
         usual.executors.into_iter().filter(|executor| args.executor.iter().any(|name| name == executor.name()));
-    Ok(Question {
+    let mut question = Question {
         task,
         traces: args.trace,
         records: operations.or(args.records).unwrap_or(usual.records),
@@ -231,6 +235,8 @@ fn question(args: AdviseArgs) -> Done<Question> {
         threads: args.threads.unwrap_or(threads),
         durability: args.durability,
         cache_bytes: args.cache_bytes,
+        memory_bytes: usual.memory_bytes,
+        limits_memory: false,
         engines: args.engines,
         partitions: args.partitions,
         placements: args.placement,
@@ -238,7 +244,11 @@ fn question(args: AdviseArgs) -> Done<Question> {
         budget_seconds: args.budget,
         seed: args.seed,
         dir: args.dir,
-    })
+    };
+    if question.memory_bytes.is_some_and(|memory| question.data_bytes() > memory) {
+        question.limits_memory = MemoryLimit::is_permitted();
+    }
+    Ok(question)
 }
 
 /// A file that is made before the work, so that one which cannot be made is found out then, and goes again where the work fails.

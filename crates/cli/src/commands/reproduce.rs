@@ -8,6 +8,7 @@ use biombo_lab::process::WorkerCommand;
 use biombo_lab::reproduce::{EXPERIMENTS, GraphWork, Lack, StoreWork, Work};
 use clap::Args;
 
+use super::bench::page::Page;
 use super::bench::watch::{Output, Watch};
 use super::bench::{ended, registry};
 use crate::args::JsonArg;
@@ -18,7 +19,9 @@ use crate::progress::Progress;
 /// Do a published experiment again: published beside measured, and which of its conclusions hold on this machine
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A conclusion `holds` where in every series the figures go the published way and the repetitions at its two ends do not overlap.
+A conclusion `holds` where in every series the figures go the published way and the repetitions at its two ends do not overlap. Runs with
+operations that failed or gave a wrong answer take no part, and the exit status is 1 then. --runs keeps the line of each run as soon as
+it is done: `biombo bench show` makes tables and a report of what was done before somebody ended it.
 
   leveldb-sizes
       fillrandom and readrandom over LevelDB, keys of 16 to 128 bytes and values of 256 B to 16 KiB in fine steps, three repetitions,
@@ -42,7 +45,7 @@ A conclusion `holds` where in every series the figures go the published way and 
 
 Examples:
   biombo reproduce --list
-  biombo reproduce leveldb-sizes --html sizes.html
+  biombo reproduce leveldb-sizes --runs sizes.jsonl --html sizes.html
   biombo reproduce logstore --engine log,rocksdb
   biombo reproduce dgap-numa --scale 0.1
   biombo reproduce leveldb-sizes --scale 0.1 --json      a tenth of the operations: less data, less compaction")]
@@ -63,6 +66,9 @@ pub(crate) struct ReproduceArgs {
     /// system's place for temporary files]
     #[arg(long, value_name = "DIR,..", value_delimiter = ',')]
     dir: Vec<PathBuf>,
+    /// Write each run as a JSON line to this file, as soon as it is done
+    #[arg(long, value_name = "FILE")]
+    runs: Option<PathBuf>,
     /// Write a report with plots, one self-contained HTML page, to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -116,8 +122,8 @@ fn stores(args: &ReproduceArgs, name: &str, work: StoreWork) -> Done {
     for lack in &lacks {
         crate::note(lack);
     }
-    let mut html = args.html.as_deref().map(Output::create).transpose()?;
-    let mut watch = Watch::new(None)?;
+    let mut html = args.html.as_deref().map(Page::create).transpose()?;
+    let mut watch = Watch::new(args.runs.as_deref().map(Output::create).transpose()?)?;
     let mut outcome = Outcome::default();
     for plan in &plans {
         if outcome.interrupted > 0 {
@@ -130,7 +136,7 @@ fn stores(args: &ReproduceArgs, name: &str, work: StoreWork) -> Done {
         outcome.interrupted = part.interrupted;
     }
     watch.finish()?;
-    let mut found = (work.findings)(&outcome)?;
+    let mut found = work.judged(&outcome)?;
     found.differences.extend(lacks.iter().map(Lack::to_string));
     let mut out = Out::new();
     if args.json.json {
@@ -156,16 +162,28 @@ fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
     }
     let plans =
         (work.plans)(args.scale, args.dir.first().map(PathBuf::as_path)).map_err(|e| Failure::usage(e.to_string()))?;
-    let mut html = args.html.as_deref().map(Output::create).transpose()?;
+    let mut html = args.html.as_deref().map(Page::create).transpose()?;
+    let mut runs = args.runs.as_deref().map(Output::create).transpose()?;
+    let mut refused = None;
     let (mut records, mut done, mut done_before) = (Vec::new(), 0, 0);
     for plan in &plans {
         let mut progress = Progress::of_runs(plan.graph.clone(), plan.runs());
-        biombo_lab::graph::run(plan, &mut |record| {
+        let measured = biombo_lab::graph::run(plan, &mut |record| {
+            if let Some(runs) = &mut runs
+                && let Err(failure) = keep(runs, record)
+            {
+                refused = Some(failure);
+                return Err(biombo_base::Error::invalid("what was measured cannot be written"));
+            }
             done += u64::from(record.step == Step::Kernel);
             progress.at(done - done_before);
             records.push(record.clone());
             Ok(())
-        })?;
+        });
+        if let Some(failure) = refused {
+            return Err(failure);
+        }
+        measured?;
         done_before = done;
     }
     let found = (work.findings)(&records)?;
@@ -182,6 +200,11 @@ fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
         }
     }
     out.finish()
+}
+
+fn keep(runs: &mut Output, record: &biombo_lab::graph::Record) -> Done {
+    let line = serde_json::to_string(record).map_err(|e| Failure::output(&e.into()))?;
+    runs.write(&format!("{line}\n"))
 }
 
 /// Those of `all` that are wanted; all where nothing is said.

@@ -7,7 +7,7 @@ use biombo_engine::Registry;
 use biombo_store::Executor;
 use serde::Serialize;
 
-use super::{Question, Size};
+use super::{Question, Size, scale};
 use crate::bench::Plan;
 use crate::bench::plan::impossible;
 use crate::spec::{Partitioning, Placement, RunSpec};
@@ -77,7 +77,8 @@ impl Candidate {
             durability: question.durability,
             key_bytes: vec![question.key_bytes],
             value_bytes: vec![question.value_bytes],
-            cache_bytes: question.cache_bytes,
+            cache_bytes: Some(scale::cache_bytes(question, size)),
+            memory_bytes: scale::memory_bytes(question, size),
             seed: question.seed.wrapping_add(u64::from(round - 1)),
             traces: question.traces.clone(),
             dir: question.dir.clone(),
@@ -296,5 +297,16 @@ mod tests {
             assert_eq!((first.seed, second.seed, first.repetition, second.repetition), (1, 2, 1, 2));
             assert_eq!((first.records, first.seconds, first.partitions), (500, Some(0.2), candidate.partitions));
         }
+    }
+
+    #[test]
+    fn a_trial_of_a_tenth_has_a_tenth_of_the_caches_and_the_whole_has_all() {
+        let (cache_bytes, memory_bytes) = (Some(1 << 30), Some(4 << 30));
+        let question = Question { records: 10_000_000, cache_bytes, memory_bytes, limits_memory: true, ..question() };
+        let (all, _) = candidates(&question, &registry()).unwrap();
+        let trial = |records| all[0].trial(&question, Size { records, seconds: 0.2 }, 1).unwrap();
+        assert_eq!(trial(1_000_000).cache_bytes, (1 << 30) / 10);
+        assert!(trial(1_000_000).memory_bytes.is_some_and(|limit| limit < 1 << 30));
+        assert_eq!((trial(10_000_000).cache_bytes, trial(10_000_000).memory_bytes), (1 << 30, None));
     }
 }

@@ -3,8 +3,7 @@
 use biombo_base::{Error, ErrorKind, Result};
 
 use super::run::{Runner, figures, rounds};
-use super::{Advice, ERROR, LeftOut, Question, Ranked, Size, Standing, config, race, words};
-use crate::bench::Plan;
+use super::{Advice, ERROR, LeftOut, Question, Ranked, Size, Standing, config, race, scale, words};
 use crate::measure::Host;
 
 /// How the race went, but for its runners.
@@ -31,8 +30,7 @@ pub(super) fn conclude(outcome: Outcome<'_>, runners: Vec<Runner>) -> Result<Adv
         let why = runners.iter().find_map(|runner| runner.out.as_ref()?.failure());
         return Err(Error::new(ErrorKind::Io, format!("every trial failed: {}", why.unwrap_or_default())));
     };
-    let cache_bytes = Plan { cache_bytes: question.cache_bytes, ..Plan::default() }.cache_bytes();
-    let config = config(&runners[first].candidate, question, cache_bytes);
+    let config = config(&runners[first].candidate, question, question.cache_bytes());
     let of_first = trials[first].clone();
     let mut ranking: Vec<Ranked> = runners
         .into_iter()
@@ -68,6 +66,7 @@ pub(super) fn conclude(outcome: Outcome<'_>, runners: Vec<Runner>) -> Result<Adv
         exhaustive: None,
     };
     advice.why = words::why(&advice);
+    advice.why.extend(scale::sentences(question, trial));
     advice.why.extend(broke_off.map(|why| words::broke_off(&why)));
     Ok(advice)
 }

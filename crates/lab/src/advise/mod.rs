@@ -7,7 +7,8 @@
 //! - the race ends with one candidate, or with the budget; [`Advice`] says what came out and why, [`print()`] with the figures;
 //! - [`exhaustive()`]: all candidates at full length, to judge the advice by.
 //!
-//! A trial is smaller than what is asked about where the budget is small: the advice says how much smaller.
+//! A trial is smaller than what is asked about where the budget is small: the advice says how much smaller. Its caches are so as well, and its
+//! memory where it may be limited (`scale`).
 
 mod candidates;
 mod conclude;
@@ -16,6 +17,7 @@ mod heads;
 mod print;
 pub mod race;
 mod run;
+mod scale;
 pub mod schedule;
 #[cfg(test)]
 mod simulated;
@@ -36,7 +38,7 @@ pub use self::exhaustive::{Exhaustive, Measured, exhaustive};
 pub use self::print::print;
 pub use self::run::advise;
 pub use self::size::Size;
-use crate::measure::Host;
+use crate::measure::{Host, host};
 use crate::record::Record;
 use crate::spec::{Partitioning, Placement};
 use crate::statistics::Spread;
@@ -64,6 +66,10 @@ pub struct Question {
     pub durability: Durability,
     /// All caches of a store; `None`: as in a bench.
     pub cache_bytes: Option<u64>,
+    /// The memory of the machine, for data, caches and the kernel's cache of files; `None`: not known.
+    pub memory_bytes: Option<u64>,
+    /// Whether trials may be limited to their share of it: see [`MemoryLimit::is_permitted`](crate::measure::MemoryLimit::is_permitted).
+    pub limits_memory: bool,
     /// The engines to try; none: all of the build that keep data, but for those that are there to be compared with.
     pub engines: Vec<String>,
     /// The numbers of partitions to try; none: 1, and four for each processor.
@@ -92,6 +98,8 @@ impl Default for Question {
             threads: 2,
             durability: Durability::Sync,
             cache_bytes: None,
+            memory_bytes: host::memory_bytes(),
+            limits_memory: false,
             engines: Vec::new(),
             partitions: Vec::new(),
             placements: vec![Placement::Hash, Placement::Range],

@@ -7,6 +7,7 @@ use biombo_engine::Registry;
 
 use super::plan::impossible;
 use super::{Observer, Plan};
+use crate::driver::SLOWED;
 use crate::measure::disk;
 use crate::process::{RunDir, WorkerCommand, launch, rundir};
 use crate::record::Record;
@@ -74,5 +75,8 @@ pub(crate) fn one(
     spec.dir = dir.path().to_owned();
     spec.dirs = others.iter().map(|other| other.path().to_owned()).collect();
     disk::link(&spec.dir, &spec.dirs)?;
-    launch(worker, spec, observer)
+    let mut record = launch(worker, spec, observer)?;
+    // Nobody shall take it for what the engine does.
+    record.engine_options.extend(std::env::var(SLOWED).map(|share| (SLOWED.to_owned(), share)));
+    Ok(record)
 }

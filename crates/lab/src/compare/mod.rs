@@ -12,80 +12,28 @@
 //! 3. A figure is *better* or *worse* where its interval lies wholly on that side of 1. It is a *regression* where it is worse and
 //!    its interval reaches the threshold: a loss of so much cannot be ruled out. So a true loss of the threshold is caught 39
 //!    times in 40, which it would be half the time if the median had to pass the threshold.
-//! 4. Fewer than six runs on either side judge nothing: [`Verdict::Unknown`].
+//! 4. A row needs so many runs on either side that a level as high can be reached at all: six, and more where many rows are judged
+//!    together ([`runs_needed`]). Fewer judge nothing: [`Verdict::Unknown`].
+//! 5. Runs with operations that failed or gave a wrong answer take no part: a store that finds nothing is fast.
+//! 6. What cannot be seen is not taken for well: errors of the new runs, rows that only the old file has and judged figures that
+//!    cannot be judged are failures as regressions are ([`Comparison::failures`]).
 
+mod figure;
 mod print;
 
 use biombo_base::{Error, Result};
 use serde::Serialize;
 
+pub use self::figure::{Figure, Side, Verdict};
+use self::figure::{figure, metrics};
 pub use self::print::print;
 use crate::record::Record;
-use crate::statistics::{Change, Spread, change};
+use crate::statistics::runs_needed;
 use crate::summary::{Row, Table, tables};
+use crate::units::plural;
 
 /// How sure all judged figures together are.
 pub const LEVEL: f64 = 0.95;
-
-/// What is to be said of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// Better, beyond noise.
-    Better,
-    /// Worse, beyond noise.
-    Worse,
-    /// No difference is shown.
-    Same,
-    /// Too few runs.
-    Unknown,
-}
-
-impl Verdict {
-    /// For people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::Same => "same",
-            Self::Unknown => "too few runs",
-        }
-    }
-}
-
-/// The figures of one side.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Side {
-    /// Runs that have the figure.
-    pub runs: usize,
-    /// The median of them.
-    pub median: f64,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
-}
-
-/// One figure before and after.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figure {
-    /// `ops_per_s`, `latency_ns.KIND.p99` or `waf`.
-    pub metric: String,
-    /// Before.
-    pub old: Side,
-    /// After.
-    pub new: Side,
-    /// The new median by the old one.
-    pub ratio: f64,
-    /// The interval of the ratio.
-    pub interval: Option<(f64, f64)>,
-    /// Whether the comparison is about it.
-    pub judged: bool,
-    /// What is to be said of it.
-    pub verdict: Verdict,
-    /// Whether it is worse by the threshold, as far as the interval tells; never where it is not judged.
-    pub regression: bool,
-}
 
 /// One engine in one layout under one workload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -95,8 +43,26 @@ pub struct Compared {
     pub table: Table,
     /// Engine and layout, such as `log hard-8`.
     pub row: String,
+    /// Workload, engine and layout, which no other row has.
+    #[serde(skip)]
+    pub name: String,
     /// Its figures, those that are judged first.
     pub figures: Vec<Figure>,
+}
+
+/// Operations of a row that failed or gave a wrong answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Erred {
+    /// Workload, engine and layout.
+    pub row: String,
+    /// Runs of the old file with such operations.
+    pub old_runs: usize,
+    /// Runs of the new file with them.
+    pub new_runs: usize,
+    /// The operations of these.
+    pub new_errors: u64,
+    /// What the first of them says.
+    pub first_error: Option<String>,
 }
 
 /// What changed.
@@ -106,12 +72,16 @@ pub struct Comparison {
     pub threshold: f64,
     /// How sure all judged figures together are.
     pub level: f64,
+    /// The runs that each judged figure needs on either side, as so many are judged together.
+    pub runs_needed: usize,
     /// Rows that both files have, in the order of the new one.
     pub rows: Vec<Compared>,
     /// Rows that only the old file has.
     pub only_old: Vec<String>,
     /// Rows that only the new file has.
     pub only_new: Vec<String>,
+    /// Rows with runs that take no part, since operations of them failed.
+    pub errors: Vec<Erred>,
     /// The machines and versions of both, where they differ.
     pub differences: Vec<String>,
 }
@@ -125,6 +95,45 @@ impl Comparison {
     /// How many judged figures are worse by the threshold.
     pub fn regressions(&self) -> usize {
         self.judged().filter(|figure| figure.regression).count()
+    }
+
+    /// The figures that should be judged and cannot be, each with the reason.
+    pub fn unjudged(&self) -> impl Iterator<Item = String> + '_ {
+        let figures = self.rows.iter().flat_map(|row| row.figures.iter().map(move |figure| (row, figure)));
+        figures.filter_map(|(row, figure)| {
+            Some(format!("{}, {}: {}", row.name, figure.metric, figure.unjudged.as_deref()?))
+        })
+    }
+
+    /// Why this is no good end, a sentence each; none: nothing got worse, as far as it can be told. `allow_missing`: rows may be gone,
+    /// and figures may be such that they cannot be judged, as long as one is.
+    pub fn failures(&self, allow_missing: bool) -> Vec<String> {
+        let mut failures = Vec::new();
+        let regressions = self.regressions();
+        if regressions > 0 {
+            let threshold = self.threshold * 100.0;
+            failures.push(format!("{regressions} of the judged figures lost {threshold:.1} % or more, or may have"));
+        }
+        for erred in self.errors.iter().filter(|erred| erred.new_runs > 0) {
+            let Erred { row, new_runs, new_errors, first_error, .. } = erred;
+            let first = first_error.as_deref().map_or(String::new(), |first| format!(" ({first})"));
+            let (operations, runs) = (plural(*new_errors, "operation"), plural(*new_runs as u64, "new run"));
+            failures.push(format!("{operations} in {runs} of {row} failed or gave a wrong answer{first}"));
+        }
+        if let Some(first) = self.only_old.first().filter(|_| !allow_missing) {
+            let rows = plural(self.only_old.len() as u64, "row");
+            failures
+                .push(format!("the new file lacks {rows} of the old one, such as {first} (--allow-missing allows it)"));
+        }
+        let unjudged = self.unjudged().count();
+        if unjudged == self.judged().count() {
+            let why = self.unjudged().next().map_or(String::new(), |why| format!(", such as {why}"));
+            failures.push(format!("nothing could be judged{why}"));
+        } else if let Some(first) = self.unjudged().next().filter(|_| !allow_missing) {
+            let figures = plural(unjudged as u64, "figure");
+            failures.push(format!("{figures} cannot be judged, such as {first} (--allow-missing allows it)"));
+        }
+        failures
     }
 }
 
@@ -144,14 +153,16 @@ pub fn compare(old: &[Record], new: &[Record], threshold: f64) -> Result<Compari
         ));
     }
     // What is judged is known before any of it is looked at.
-    let judged: usize = pairs.iter().map(|(_, a)| metrics(a).iter().filter(|(_, is_judged)| *is_judged).count()).sum();
+    let judged: usize =
+        pairs.iter().map(|(b, a)| metrics(b, a).iter().filter(|(_, is_judged)| *is_judged).count()).sum();
     let level = 1.0 - (1.0 - LEVEL) / judged.max(1) as f64;
     let rows: Vec<Compared> = pairs
         .iter()
         .map(|(b, a)| Compared {
             table: a.table.clone(),
             row: a.name(),
-            figures: metrics(a)
+            name: a.full_name(),
+            figures: metrics(b, a)
                 .iter()
                 .filter_map(|(metric, judged)| {
                     figure(metric, *judged, [&b.row.records, &a.row.records], level, threshold)
@@ -162,12 +173,15 @@ pub fn compare(old: &[Record], new: &[Record], threshold: f64) -> Result<Compari
     let only = |these: &[Placed], others: &[Placed]| {
         these.iter().filter(|row| !others.iter().any(|other| other.is_like(row))).map(Placed::full_name).collect()
     };
+    let errors = after.iter().filter_map(|a| erred(before.iter().find(|b| b.is_like(a)), a)).collect();
     Ok(Comparison {
         threshold,
         level: LEVEL,
+        runs_needed: runs_needed(level),
         rows,
         only_old: only(&before, &after),
         only_new: only(&after, &before),
+        errors,
         differences: differences(old, new),
     })
 }
@@ -175,6 +189,8 @@ pub fn compare(old: &[Record], new: &[Record], threshold: f64) -> Result<Compari
 /// A row with what its table says of it.
 struct Placed {
     table: Table,
+    /// Of the table among those of its file.
+    heading: String,
     row: Row,
 }
 
@@ -186,119 +202,39 @@ impl Placed {
     }
 
     fn name(&self) -> String {
+        let label = self.row.records.first().map_or_else(|| self.row.label.clone(), Record::label);
         match self.row.placement.as_str() {
-            "hash" => self.row.label.clone(),
-            placement => format!("{} {placement}", self.row.label),
+            "hash" => label,
+            placement => format!("{label} {placement}"),
         }
     }
 
     fn full_name(&self) -> String {
-        format!("{} {}, {}: {}", self.table.bench_name(), self.table.heading(), self.table.sizes(), self.name())
+        format!("{} {}: {}", self.table.bench_name(), self.heading, self.name())
     }
+}
+
+/// The errors of a row; `None` where both sides are without.
+fn erred(old: Option<&Placed>, new: &Placed) -> Option<Erred> {
+    let with_errors = |placed: &Placed| placed.row.records.iter().filter(|record| record.errors > 0).count();
+    let (old_runs, new_runs) = (old.map_or(0, with_errors), with_errors(new));
+    (old_runs + new_runs > 0).then(|| Erred {
+        row: new.full_name(),
+        old_runs,
+        new_runs,
+        new_errors: new.row.errors,
+        first_error: new.row.records.iter().find_map(|record| record.first_error.clone()),
+    })
 }
 
 fn rows(records: &[Record]) -> Vec<Placed> {
     let placed = |mut table: Table| {
         let rows = std::mem::take(&mut table.rows);
-        table.swept = false;
-        rows.into_iter().map(move |row| Placed { table: table.clone(), row })
+        let heading = format!("{}, {}", table.sweep_heading(), table.sizes());
+        let table = table.alone();
+        rows.into_iter().map(move |row| Placed { table: table.clone(), heading: heading.clone(), row })
     };
     tables(records).into_iter().flat_map(placed).collect()
-}
-
-/// A figure of a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Metric {
-    Throughput,
-    /// The 99th percentile of a kind of operation.
-    Tail(String),
-    Waf,
-}
-
-impl Metric {
-    fn name(&self) -> String {
-        match self {
-            Self::Throughput => "ops_per_s".to_owned(),
-            Self::Tail(kind) => format!("latency_ns.{kind}.p99"),
-            Self::Waf => "waf".to_owned(),
-        }
-    }
-
-    fn is_larger_better(&self) -> bool {
-        *self == Self::Throughput
-    }
-
-    /// Whether the comparison is about it: throughput in a closed loop, latency where throughput is given.
-    fn is_judged(&self, rate: Option<f64>) -> bool {
-        match self {
-            Self::Throughput => rate.is_none(),
-            Self::Tail(_) => rate.is_some(),
-            Self::Waf => false,
-        }
-    }
-
-    fn of(&self, record: &Record) -> Option<f64> {
-        match self {
-            Self::Throughput => Some(record.ops_per_s),
-            Self::Tail(kind) => record.latency_ns.get(kind).map(|latency| latency.p99 as f64),
-            Self::Waf => record.waf,
-        }
-    }
-}
-
-/// The figures of a row, those that are judged first, and whether they are.
-fn metrics(placed: &Placed) -> Vec<(Metric, bool)> {
-    let tails = placed.row.latency.keys().cloned().map(Metric::Tail);
-    let all = std::iter::once(Metric::Throughput).chain(tails).chain([Metric::Waf]);
-    let mut metrics: Vec<_> = all.map(|metric| (metric.clone(), metric.is_judged(placed.table.rate))).collect();
-    metrics.sort_by_key(|(_, is_judged)| !is_judged);
-    metrics
-}
-
-/// `None` where a side does not know it.
-fn figure(metric: &Metric, judged: bool, [old, new]: [&[Record]; 2], level: f64, threshold: f64) -> Option<Figure> {
-    let figures = |records: &[Record]| records.iter().filter_map(|record| metric.of(record)).collect::<Vec<f64>>();
-    let (old, new) = (figures(old), figures(new));
-    let Change { ratio, interval } = change(&new, &old, level)?;
-    let verdict = match interval {
-        None => Verdict::Unknown,
-        Some((low, _)) if low > 1.0 => {
-            if metric.is_larger_better() {
-                Verdict::Better
-            } else {
-                Verdict::Worse
-            }
-        }
-        Some((_, high)) if high < 1.0 => {
-            if metric.is_larger_better() {
-                Verdict::Worse
-            } else {
-                Verdict::Better
-            }
-        }
-        Some(_) => Verdict::Same,
-    };
-    let reaches =
-        interval.is_some_and(
-            |(low, high)| {
-                if metric.is_larger_better() { low <= 1.0 - threshold } else { high >= 1.0 + threshold }
-            },
-        );
-    Some(Figure {
-        metric: metric.name(),
-        old: side(&old)?,
-        new: side(&new)?,
-        ratio,
-        interval,
-        judged,
-        verdict,
-        regression: judged && verdict == Verdict::Worse && reaches,
-    })
-}
-
-fn side(figures: &[f64]) -> Option<Side> {
-    let Spread { median, min, max } = Spread::of(figures.iter().copied())?;
-    Some(Side { runs: figures.len(), median, min, max })
 }
 
 /// What else differs, so that nobody takes another machine for another build.

@@ -2,11 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::{Comparison, Figure, Verdict};
+use super::{Comparison, Figure, Side, Verdict};
 use crate::columns;
-use crate::statistics::PAIRS_MIN;
 use crate::summary::Table;
-use crate::units::{count, duration_ns};
+use crate::units::{count, duration_ns, plural};
 
 /// A table for each workload, then what is to be said of all.
 pub fn print(comparison: &Comparison, output: &mut impl Write) -> io::Result<()> {
@@ -34,12 +33,20 @@ pub fn print(comparison: &Comparison, output: &mut impl Write) -> io::Result<()>
             writeln!(output, "only in the {file} file: {row}")?;
         }
     }
+    for erred in &comparison.errors {
+        let runs = [(erred.old_runs, "old run"), (erred.new_runs, "new run")];
+        let runs: Vec<String> = runs.iter().filter(|(n, _)| *n > 0).map(|(n, what)| plural(*n as u64, what)).collect();
+        writeln!(output, "with errors, so without a part in this: {} of {}", runs.join(" and "), erred.row)?;
+    }
+    for unjudged in comparison.unjudged() {
+        writeln!(output, "cannot be judged: {unjudged}")?;
+    }
     conclusion(comparison, output)
 }
 
 fn heading(table: &Table, output: &mut impl Write) -> io::Result<()> {
     let pace = table.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {}/s", count(rate)));
-    let (name, work, choice) = (table.bench_name(), table.sweep_heading(), table.choice());
+    let (name, work, choice) = (table.bench_name(), table.work(), table.choice());
     let records = count(table.records as f64);
     writeln!(output, "{name} {work} ({choice}): {records} records of {}, {}, {pace}", table.sizes(), table.durability)
 }
@@ -52,7 +59,6 @@ fn line(name: String, figure: &Figure) -> Vec<String> {
         _ => ("ops/s".to_owned(), count),
     };
     let said = match (figure.judged, figure.verdict) {
-        (_, Verdict::Unknown) if figure.judged => Verdict::Unknown.name().to_owned(),
         (true, _) if figure.regression => "WORSE, beyond the threshold".to_owned(),
         (true, verdict) => verdict.name().to_owned(),
         // Not judged: its interval speaks for itself.
@@ -60,7 +66,9 @@ fn line(name: String, figure: &Figure) -> Vec<String> {
     };
     let interval =
         figure.interval.map_or("-".to_owned(), |(low, high)| format!("{} .. {}", percent(low), percent(high)));
-    vec![name, what, show(figure.old.median), show(figure.new.median), percent(figure.ratio), interval, said]
+    let median = |side: Option<Side>| side.map_or("-".to_owned(), |side| show(side.median));
+    let ratio = figure.ratio.map_or("-".to_owned(), percent);
+    vec![name, what, median(figure.old), median(figure.new), ratio, interval, said]
 }
 
 /// A ratio as a change: `+3.1 %`.
@@ -81,7 +89,7 @@ fn conclusion(comparison: &Comparison, output: &mut impl Write) -> io::Result<()
         of(Verdict::Same),
         match of(Verdict::Unknown) {
             0 => String::new(),
-            few => format!(", {few} with fewer than {PAIRS_MIN} runs on a side"),
+            unknown => format!(", {unknown} that cannot be judged ({} runs a side are needed)", comparison.runs_needed),
         },
     )
 }

@@ -99,3 +99,87 @@ fn the_table_says_the_change_with_its_interval_and_what_else_is_different() {
         assert!(text.contains(expected), "`{expected}` is missing in\n{text}");
     }
 }
+
+/// What a comparison of such runs ends with, and what it ends with where what is missing is allowed.
+fn failures(old: &[Record], new: &[Record]) -> [String; 2] {
+    let comparison = compare(old, new, 0.05).unwrap();
+    [false, true].map(|allow| comparison.failures(allow).join("; "))
+}
+
+#[test]
+fn runs_with_errors_take_no_part_and_those_of_the_new_build_are_a_failure() {
+    let old = runs("log", 100_000.0, 0.005, 9, 1);
+    // Every read of it misses: it is three times as fast.
+    let mut wrong = runs("log", 300_000.0, 0.005, 9, 2);
+    wrong.iter_mut().for_each(|record| (record.errors, record.first_error) = (7, Some("read of record 3".to_owned())));
+    let comparison = compare(&old, &wrong, 0.05).unwrap();
+    assert!(comparison.judged().all(|figure| figure.verdict == Verdict::Unknown && figure.new.is_none()));
+    for said in failures(&old, &wrong) {
+        assert!(
+            said.contains("63 operations in 9 new runs of YCSB workload A") && said.contains("read of record 3"),
+            "{said}"
+        );
+    }
+    // One wrong run of ten is left out, and told all the same; of the old ones it is only told.
+    let mut once = runs("log", 100_000.0, 0.005, 10, 3);
+    (once[4].ops_per_s, once[4].errors) = (900_000.0, 1);
+    let comparison = compare(&old, &once, 0.05).unwrap();
+    let figure = comparison.judged().next().unwrap();
+    assert!(figure.verdict == Verdict::Same && figure.new.is_some_and(|side| side.runs == 9 && side.max < 200_000.0));
+    assert!(failures(&old, &once)[1].contains("1 operation in 1 new run"));
+    assert_eq!(failures(&once, &old), ["", ""]);
+    let mut text = Vec::new();
+    print(&compare(&once, &old, 0.05).unwrap(), &mut text).unwrap();
+    assert!(String::from_utf8(text).unwrap().contains("without a part in this: 1 old run of YCSB workload A"));
+}
+
+#[test]
+fn a_row_that_is_gone_or_cannot_be_judged_is_a_failure_unless_it_is_allowed() {
+    let log = |seed| runs("log", 100_000.0, 0.005, 9, seed);
+    let with = |engine: &str, count: u32, seed: u64| -> Vec<Record> {
+        log(seed).into_iter().chain(runs(engine, 50_000.0, 0.005, count, seed + 7)).collect()
+    };
+    let [said, allowed] = failures(&with("lmdb", 9, 1), &log(2));
+    assert!(said.contains("lacks 1 row") && said.contains("lmdb hard-8") && allowed.is_empty(), "{said} | {allowed}");
+    assert_eq!(failures(&log(1), &with("lmdb", 9, 2)), ["", ""], "a row more is no loss");
+    let [said, allowed] = failures(&with("lmdb", 9, 1), &with("lmdb", 5, 2));
+    assert!(said.contains("9 old and 5 new runs are too few: it takes 6 of each") && allowed.is_empty(), "{said}");
+    // A figure of 0 used to make the row vanish.
+    let mut stands_still = with("lmdb", 9, 2);
+    stands_still[9].ops_per_s = 0.0;
+    let comparison = compare(&with("lmdb", 9, 1), &stands_still, 0.05).unwrap();
+    assert_eq!(comparison.judged().count(), 2);
+    assert!(failures(&with("lmdb", 9, 1), &stands_still)[0].contains("it is 0 in one of the new runs"));
+    // Where nothing is left there is nothing to allow.
+    let few = runs("log", 100_000.0, 0.005, 5, 1);
+    assert!(failures(&few, &few).iter().all(|said| said.starts_with("nothing could be judged")));
+}
+
+#[test]
+fn a_kind_of_operation_that_the_new_build_does_no_more_is_not_passed_over() {
+    let mut old = runs("log", 50_000.0, 0.0, 7, 1);
+    old.iter_mut().for_each(|record| record.rate = Some(50_000.0));
+    let mut new = old.clone();
+    for record in &mut new {
+        record.latency_ns.remove("update");
+    }
+    assert!(failures(&old, &new)[0].contains("latency_ns.update.p99: no new run without errors has it"));
+    // What neither does is no figure.
+    for record in old.iter_mut().chain(&mut new) {
+        record.latency_ns.insert("update".to_owned(), crate::record::Latency::default());
+    }
+    assert_eq!(failures(&old, &new), ["", ""]);
+}
+
+#[test]
+fn many_rows_together_need_more_runs_each() {
+    let rows = |count: u32, seed: u64| -> Vec<Record> {
+        let engine = |i: u64| runs(&format!("engine-{i}"), 100_000.0, 0.005, count, seed + i);
+        (0..30).flat_map(engine).collect()
+    };
+    let comparison = compare(&rows(6, 1), &rows(6, 100), 0.05).unwrap();
+    assert_eq!(comparison.runs_needed, 7);
+    let said = comparison.failures(true).join("");
+    assert!(said.contains("6 old and 6 new runs are too few: it takes 7 of each (--repeat 7)"), "{said}");
+    assert_eq!(compare(&rows(7, 1), &rows(7, 100), 0.05).unwrap().unjudged().count(), 0);
+}

@@ -8,6 +8,7 @@ use biombo_engine::Batch;
 use super::clock::RunClock;
 use super::pace::Pace;
 use super::run::{Settings, Until};
+use super::slowed::Slowed;
 use super::source::{Names, Request, Source, Supply};
 use super::timeline::Ticks;
 use super::{Latencies, Progress};
@@ -22,6 +23,8 @@ pub(super) struct Shared<'a> {
     pub(super) values: &'a Values,
     pub(super) progress: &'a Progress,
     pub(super) supply: Supply<'a>,
+    /// Where it is slower on purpose.
+    pub(super) slowed: Option<Slowed>,
     // Clients that count and have not ended: what goes on beside them ends with the last one.
     working: AtomicU32,
 }
@@ -35,7 +38,8 @@ impl<'a> Shared<'a> {
         progress: &'a Progress,
     ) -> Self {
         let working = AtomicU32::new(settings.threads);
-        Self { target, settings, keys, values, progress, supply: Supply::new(target, settings, keys), working }
+        let supply = Supply::new(target, settings, keys);
+        Self { target, settings, keys, values, progress, supply, slowed: None, working }
     }
 }
 
@@ -97,7 +101,7 @@ impl<'a> Client<'a> {
     }
 
     pub(super) fn work(&mut self, clock: &RunClock) -> Result<()> {
-        let Shared { settings, progress, working, supply, .. } = self.shared;
+        let Shared { settings, progress, working, supply, slowed, .. } = self.shared;
         let _working = Working((!self.beside).then_some(working));
         let threads = u64::from(settings.threads);
         let (count, deadline_ns) = match settings.until {
@@ -115,7 +119,12 @@ impl<'a> Client<'a> {
             }
             let began_ns = pace.begin(clock);
             let outcome = self.issue(request);
-            self.ended_ns = clock.now_ns();
+            self.ended_ns = match slowed {
+                None => clock.now_ns(),
+                // In an open loop an operation begins at its time, or when the one before is done.
+                Some(slowed) if settings.rate.is_some() => slowed.end_ns(clock, began_ns.max(self.ended_ns)),
+                Some(slowed) => slowed.end_ns(clock, self.ended_ns),
+            };
             supply.acknowledge(request);
             let latency_ns = self.ended_ns.saturating_sub(began_ns);
             self.latencies.record(request.kind, latency_ns);

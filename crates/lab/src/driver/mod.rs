@@ -7,6 +7,7 @@ pub mod load;
 mod pace;
 pub mod progress;
 pub mod run;
+mod slowed;
 mod source;
 mod tail;
 pub mod timeline;
@@ -15,6 +16,7 @@ pub use latency::Latencies;
 pub use load::{Loaded, load, load_trace};
 pub use progress::Progress;
 pub use run::{Ran, Settings, Until, run};
+pub use slowed::SLOWED;
 pub use timeline::Timeline;
 
 #[cfg(test)]

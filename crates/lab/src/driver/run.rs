@@ -9,6 +9,7 @@ use biombo_base::{Error, Result};
 
 use super::client::{Client, Shared};
 use super::clock::RunClock;
+use super::slowed::Slowed;
 use super::{Latencies, Progress, Timeline};
 use crate::target::{Moved, Target};
 use crate::workload::shift::{Mark, MarkKind};
@@ -93,7 +94,8 @@ pub(super) fn run_by(
     progress: &Progress,
 ) -> Result<Ran> {
     let planning_before = target.moved()?.planning_seconds;
-    let shared = Shared::new(target, settings, keys, values, progress);
+    let mut shared = Shared::new(target, settings, keys, values, progress);
+    shared.slowed = Slowed::asked()?;
     let threads = settings.threads + u32::from(settings.task.beside().is_some());
     let begun_ns = OnceLock::new();
     let ready = Barrier::new(threads as usize + 1);

@@ -17,6 +17,12 @@ pub struct MemoryLimit {
 }
 
 impl MemoryLimit {
+    /// Whether this process may make such a group, found out by making an empty one, which goes again.
+    pub fn is_permitted() -> bool {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        candidates(&own).iter().any(|(parent, limit)| may_make(parent, limit))
+    }
+
     /// Limit this process to `bytes`, everything that it touches from now on, what the kernel caches of its files included.
     ///
     /// `Unsupported`, saying what to do, where this process may not make such a group.
@@ -72,6 +78,13 @@ fn make(parent: &Path, limit: &str, bytes: u64) -> std::io::Result<PathBuf> {
     Ok(group)
 }
 
+/// Whether a group can be made in `parent`, limited, and removed again.
+fn may_make(parent: &Path, limit: &str) -> bool {
+    let group = parent.join(format!("{PREFIX}{}-empty", std::process::id()));
+    let made = fs::create_dir(&group).and_then(|()| tell(&group.join(limit), &(1_u64 << 40).to_string())).is_ok();
+    fs::remove_dir(&group).is_ok() && made
+}
+
 fn join(group: &Path) -> std::io::Result<()> {
     tell(&group.join("cgroup.procs"), &std::process::id().to_string())
 }
@@ -99,6 +112,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let refused = make(dir.path(), "memory.max", 1 << 30).unwrap_err();
         assert_eq!(refused.kind(), std::io::ErrorKind::NotFound);
+        assert!(!may_make(dir.path(), "memory.max") && !may_make(&dir.path().join("nosuch"), "memory.max"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 

@@ -5,8 +5,8 @@ use minijinja::{Value, context};
 
 use super::context::COLOURS;
 use super::curve;
-use super::plots::Series;
-use crate::reproduce::{Reproduction, Verdict};
+use super::plots::{Series, swatch};
+use crate::reproduce::{Curve, Reproduction, Verdict};
 
 /// What the template is given of `again`; `engines` are those of the page, whose colours they have all over it.
 pub(super) fn reproduced(again: &Reproduction, engines: &[String]) -> Value {
@@ -23,16 +23,21 @@ pub(super) fn reproduced(again: &Reproduction, engines: &[String]) -> Value {
             }
         })
         .collect();
+    // What is no engine here comes after all of them, and after the colours that one sees first.
+    let mut other = engines.len().max(COLOURS - 1);
     let curves: Vec<_> = again
         .curves
         .iter()
         .map(|curve| {
-            let colour = engines.iter().position(|engine| *engine == curve.label).unwrap_or(COLOURS - 1) % COLOURS;
+            let colour = engines.iter().position(|engine| *engine == curve.label).unwrap_or_else(|| {
+                other += 1;
+                other - 1
+            });
             (Series { label: &curve.label, colour, direct: false }, curve)
         })
         .collect();
-    let key: Vec<(String, &str)> =
-        curves.iter().map(|(series, curve)| (curve::class(series, curve.published), series.label)).collect();
+    let piece = |(series, curve): &(Series<'_>, &Curve)| swatch(&curve::class(series, curve.published), series.mark());
+    let key: Vec<(String, &str)> = curves.iter().map(|one| (piece(one), one.0.label)).collect();
     context! {
         then => again.setup_then,
         now => &again.setup_now,

@@ -8,17 +8,18 @@ use super::again::reproduced;
 use super::date;
 use super::findings::{class, findings};
 use super::methods::methods;
-use super::plots::{Series, bars, latencies};
+use super::plots::{Percentiles, Series, bars, latencies};
 use super::sweep::sweep;
 use super::timeline::Timelines;
+use crate::measure::Host;
 use crate::record::{Latency, Record};
 use crate::reproduce::Reproduction;
 use crate::statistics::{PAIRS_MIN, Ratio};
 use crate::summary::{Row, Table, bench_name, sweeps, tables};
-use crate::units::{bytes, count, duration_ns, size};
+use crate::units::{bytes, count, duration_ns, plural as plural_of, size};
 use crate::workload::{Benchmark, Workload};
 
-/// The page's colours for engines.
+/// The page's colours for engines. More engines than these have them again, with other marks.
 pub(super) const COLOURS: usize = 8;
 
 pub(crate) fn page(records: &[Record], failures: &[String], again: Option<&Reproduction>, lines: String) -> Value {
@@ -73,18 +74,25 @@ fn title(records: &[Record], engines: &[String]) -> String {
     }
 }
 
+/// How many runs, on which machines, by which versions. Runs carry no date: the day is that of the page.
 fn lead(records: &[Record]) -> String {
-    let Some(first) = records.first() else { return "No run was done.".to_owned() };
-    let host = &first.host;
+    if records.is_empty() {
+        return "No run was done.".to_owned();
+    }
+    let machine = |record: &Record| {
+        let Host { cpu, cores, kernel } = &record.host;
+        format!("{cpu} ({cores} core{}), Linux {kernel}", if *cores == 1 { "" } else { "s" })
+    };
+    let machines = distinct(records.iter().map(machine));
+    let versions = distinct(records.iter().map(|record| record.version.clone()));
+    let runs = plural_of(records.len() as u64, "run");
+    let several = if machines.len() > 1 { format!("{} machines: ", machines.len()) } else { String::new() };
+    let mixed = if machines.len() > 1 { ". Figures of different machines do not compare" } else { "" };
     format!(
-        "{} runs, {}, on {} ({} core{}), Linux {}, biombo {}",
-        records.len(),
-        date::today(),
-        host.cpu,
-        host.cores,
-        if host.cores == 1 { "" } else { "s" },
-        host.kernel,
-        first.version
+        "{runs} on {several}{}, biombo {}{mixed}. This page was made on {}.",
+        machines.join("; "),
+        list(&versions),
+        date::today()
     )
 }
 
@@ -95,7 +103,7 @@ pub(super) fn plural(kind: &str) -> String {
 }
 
 pub(super) fn series<'a>(row: &'a Row, engines: &[String]) -> Series<'a> {
-    let colour = engines.iter().position(|engine| *engine == row.engine).unwrap_or(0) % COLOURS;
+    let colour = engines.iter().position(|engine| *engine == row.engine).unwrap_or(0);
     Series { label: &row.label, colour, direct: row.partitioning == "none" }
 }
 
@@ -152,6 +160,7 @@ fn body(table: &Table, engines: &[String]) -> Value {
 
 fn setting(tables: &[&Table]) -> String {
     let table = tables[0];
+    let rows = || tables.iter().flat_map(|table| &table.rows);
     let sizes = |of: fn(&Table) -> u32| {
         let mut sizes = distinct(tables.iter().map(|table| of(table)));
         sizes.sort_unstable();
@@ -166,9 +175,18 @@ fn setting(tables: &[&Table]) -> String {
         }
         _ => format!(" {}: {}", table.workload, table.choice()),
     };
+    let placements = distinct(rows().filter(|row| row.partitioning != "none").map(|row| row.placement.clone()));
+    let placed = match placements.as_slice() {
+        [] => String::new(),
+        some => format!("; keys are placed in partitions by {}", list(some)),
+    };
+    let io = table.io.as_ref().map_or(String::new(), |io| format!("; files that are written no more are read by {io}"));
+    let memory = table.memory_bytes.map_or(String::new(), |limit| {
+        format!("; {} of memory for each run, the kernel's cache of its files included", bytes(limit as f64))
+    });
     format!(
         "{}{work}. {} records with keys of {} and values of {}{}; writes acknowledged at {}; {} of cache \
-         for each store; {}.",
+         for each store{memory}{io}{placed}; {}.",
         table.bench_name(),
         count(table.records as f64),
         sizes(|t| t.key_bytes),
@@ -187,14 +205,13 @@ fn setting(tables: &[&Table]) -> String {
 }
 
 fn latency(table: &Table, kind: &str, engines: &[String]) -> Value {
-    let rows: Vec<_> = table
-        .rows
-        .iter()
-        .filter_map(|row| Some((series(row, engines), *row.latency.get(kind).filter(|l| l.count > 0)?)))
-        .collect();
+    let rows: Vec<_> =
+        table.rows.iter().filter_map(|row| Some((series(row, engines), Percentiles::of(row, kind)?))).collect();
+    let counted = if table.rate.is_some() { "from the intended beginning" } else { "as its client sees it" };
+    let spread = if repetitions(table) > 1 { "; thin lines from the least to the most of the repetitions" } else { "" };
     context! {
         kind => plural(kind),
-        note => if table.rate.is_some() { "from the intended beginning" } else { "as its client sees it" },
+        note => format!("{counted}{spread}"),
         plot => latencies(&rows),
     }
 }
@@ -221,6 +238,8 @@ struct Line {
     memory: String,
     load: String,
     errors: String,
+    /// The numbers of its records' lines, from 1.
+    raw: Vec<usize>,
 }
 
 fn lines(row: &Row) -> Vec<Line> {
@@ -252,6 +271,7 @@ fn lines(row: &Row) -> Vec<Line> {
                 memory: bytes(row.rss_bytes),
                 load: load.map_or("-".to_owned(), |s| count(s.median)),
                 errors: row.errors.to_string(),
+                raw: row.lines.iter().map(|line| line + 1).collect(),
                 ..line
             }
         })

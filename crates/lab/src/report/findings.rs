@@ -1,9 +1,12 @@
 //! What the figures say, in a line each: the fastest of every workload, and what partitioning and moving did to each engine.
+//!
+//! A card stands for a workload in one setting, over all sizes of a sweep; where these are too many, for a workload in all its settings, or
+//! for a whole bench: none is left out because others came before it.
 
 use serde::Serialize;
 
 use crate::statistics::Ratio;
-use crate::summary::Table;
+use crate::summary::{Row, Table, sweeps};
 use crate::units::count;
 
 /// One finding: what it is about, its figure, and what that means.
@@ -16,11 +19,15 @@ pub(crate) struct Finding {
 }
 
 /// At most so many, so that the head of a report stays one look.
-const FINDINGS_MAX: usize = 8;
+const FINDINGS_MAX: usize = 12;
+/// At most so many of them are of the fastest.
+const FASTEST_MAX: usize = 6;
+/// So many engines and layouts are named in one.
+const NAMES_MAX: usize = 3;
 
 /// The fastest rows first, then the ratios, the largest differences before the small ones.
 pub(crate) fn findings(tables: &[Table]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = tables.iter().filter_map(fastest).take(FINDINGS_MAX / 2).collect();
+    let mut findings: Vec<Finding> = groups(tables).iter().filter_map(|(name, tables)| fastest(name, tables)).collect();
     let mut ratios: Vec<(f64, Finding)> = tables
         .iter()
         .flat_map(|table| {
@@ -46,19 +53,71 @@ pub(crate) fn findings(tables: &[Table]) -> Vec<Finding> {
     findings
 }
 
-fn fastest(table: &Table) -> Option<Finding> {
-    // The null engine is what the driver costs, no competitor.
-    let row = table
-        .rows
-        .iter()
-        .filter(|row| row.engine != crate::null::NAME)
-        .max_by(|a, b| a.ops_per_s.median.total_cmp(&b.ops_per_s.median))?;
+/// What the cards of the fastest stand for, as finely as there is room.
+fn groups(tables: &[Table]) -> Vec<(String, Vec<&Table>)> {
+    let by = |name: &dyn Fn(&Table) -> String| {
+        let mut groups: Vec<(String, Vec<&Table>)> = Vec::new();
+        for table in tables {
+            let name = name(table);
+            match groups.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, tables)) => tables.push(table),
+                None => groups.push((name, vec![table])),
+            }
+        }
+        groups
+    };
+    let finest: Vec<_> = sweeps(tables).into_iter().map(|sweep| (sweep[0].sweep_heading(), sweep)).collect();
+    let coarser: [&dyn Fn(&Table) -> String; 2] = [&Table::work, &workload];
+    let mut all = std::iter::once(finest).chain(coarser.into_iter().map(&by));
+    all.find(|groups| groups.len() <= FASTEST_MAX).unwrap_or_else(|| by(&|table| table.bench_name().to_owned()))
+}
+
+/// What is done, by however many.
+fn workload(table: &Table) -> String {
+    let work = table.work();
+    work.rsplit_once(", ").map_or(work.clone(), |(workload, _)| workload.to_owned())
+}
+
+/// The fastest in each of `tables`, which together are called `name`.
+fn fastest(name: &str, tables: &[&Table]) -> Option<Finding> {
+    let best: Vec<&Row> = tables.iter().filter_map(|table| competitors(table).max_by(by_throughput)).collect();
+    let is_contested = tables.iter().any(|table| competitors(table).count() > 1);
+    let mut winners: Vec<(&str, usize)> = Vec::new();
+    for row in &best {
+        match winners.iter_mut().find(|(label, _)| *label == row.label) {
+            Some((_, times)) => *times += 1,
+            None => winners.push((row.label.as_str(), 1)),
+        }
+    }
+    winners.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+    let (first, _) = winners.first()?;
+    let text = match winners.len() {
+        1 => (*first).to_owned(),
+        many => {
+            let named =
+                winners.iter().take(NAMES_MAX).map(|(label, times)| format!("{label} in {times} of {}", best.len()));
+            let more = if many > NAMES_MAX { format!(" and {} more", many - NAMES_MAX) } else { String::new() };
+            named.collect::<Vec<_>>().join(", ") + &more
+        }
+    };
+    let figures = || best.iter().map(|row| row.ops_per_s.median);
+    let (low, high) = (figures().reduce(f64::min)?, figures().reduce(f64::max)?);
+    let over = if tables.len() > 1 { format!(" ({} of them)", tables.len()) } else { String::new() };
     Some(Finding {
-        about: format!("Fastest in {}", table.heading()),
-        figure: format!("{}/s", count(row.ops_per_s.median)),
-        text: row.label.clone(),
+        about: if is_contested { format!("Fastest in {name}{over}") } else { format!("Throughput in {name}{over}") },
+        figure: if low < high { format!("{} to {}/s", count(low), count(high)) } else { format!("{}/s", count(high)) },
+        text: if is_contested { text } else { format!("{text}, measured alone") },
         class: "",
     })
+}
+
+/// The null engine is what the driver costs, no competitor; nor is a row with wrong answers.
+fn competitors(table: &Table) -> impl Iterator<Item = &Row> {
+    table.rows.iter().filter(|row| row.engine != crate::null::NAME && row.errors == 0)
+}
+
+fn by_throughput(a: &&Row, b: &&Row) -> std::cmp::Ordering {
+    a.ops_per_s.median.total_cmp(&b.ops_per_s.median)
 }
 
 /// Only an interval that leaves out 1 shows a difference.
@@ -92,6 +151,8 @@ fn meaning(ratio: &Ratio, base: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::tests::record;
+    use crate::summary::tables;
 
     #[test]
     fn only_an_interval_that_leaves_out_one_is_a_difference() {
@@ -102,5 +163,47 @@ mod tests {
         assert_eq!(class(&of(None)), "");
         assert!(meaning(&of(Some((0.97, 1.03))), "it").starts_with("no difference"));
         assert!(meaning(&of(None), "it").contains("too few"));
+    }
+
+    #[test]
+    fn a_sweep_is_one_card_that_says_who_is_ahead_how_often() {
+        let mut records = Vec::new();
+        for (value_bytes, log, lmdb) in [(100, 50.0, 40.0), (200, 45.0, 41.0), (400, 20.0, 30.0)] {
+            for (engine, ops) in [("log", log), ("lmdb", lmdb)] {
+                let mut record = record(engine, "none", 1, ops);
+                record.value_bytes = value_bytes;
+                records.push(record);
+            }
+        }
+        let found = findings(&tables(&records));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].about, "Fastest in workload A, 2 threads (3 of them)");
+        assert_eq!((found[0].figure.as_str(), found[0].text.as_str()), ("30 to 50/s", "log in 2 of 3, lmdb in 1 of 3"));
+        // Who runs alone wins nothing; nor does one whose answers are wrong.
+        records.retain(|record| record.engine == "lmdb");
+        let found = findings(&tables(&records));
+        assert_eq!(found[0].about, "Throughput in workload A, 2 threads (3 of them)");
+        assert_eq!(found[0].text, "lmdb, measured alone");
+        records.iter_mut().for_each(|record| record.errors = 1);
+        assert!(findings(&tables(&records)).is_empty());
+    }
+
+    #[test]
+    fn many_workloads_and_settings_have_their_cards_all_the_same() {
+        let mut records = Vec::new();
+        for workload in ["a", "b", "c"] {
+            for threads in [1, 2, 4, 8] {
+                for (engine, ops) in [("log", 100.0), ("lmdb", 10.0 * f64::from(threads * threads))] {
+                    let mut record = record(engine, "none", 1, ops);
+                    (record.workload, record.threads) = (workload.into(), threads);
+                    records.push(record);
+                }
+            }
+        }
+        let found = findings(&tables(&records));
+        let about: Vec<_> = found.iter().map(|finding| finding.about.as_str()).collect();
+        let of = |workload: &str| format!("Fastest in workload {workload} (4 of them)");
+        assert_eq!(about, [of("A"), of("B"), of("C")]);
+        assert_eq!(found[2].text, "log in 2 of 4, lmdb in 2 of 4");
     }
 }

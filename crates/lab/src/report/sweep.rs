@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::axis::{Linear, Log};
 use super::context::{distinct, plural, series};
 use super::escape;
-use super::plots::{Series, round_count, round_ns};
+use super::plots::{Series, round_count, round_ns, swatch};
 use crate::statistics::Spread;
 use crate::summary::{Row, Table};
 use crate::units::{count, duration_ns, size};
@@ -171,7 +171,10 @@ impl Axis {
     }
 }
 
-/// What the lines of a sweep are called and how they look: a colour for an engine, dashes for a layout.
+/// The page's kinds of dashes: none, those of engines used directly, and others.
+const DASHES: usize = 8;
+
+/// What the lines of a sweep are called and how they look: a colour and a mark for an engine, dashes for a layout.
 struct Labels<'a> {
     lines: Vec<(Series<'a>, &'a str, usize)>,
 }
@@ -179,17 +182,16 @@ struct Labels<'a> {
 impl<'a> Labels<'a> {
     fn new(tables: &[&'a Table], engines: &[String]) -> Self {
         let rows = || tables.iter().flat_map(|table| &table.rows);
-        let layouts = distinct(
-            rows().filter(|row| row.partitioning != "none").map(|row| (row.partitioning.as_str(), row.partitions)),
-        );
+        let layout = |row: &'a Row| row.name.strip_prefix(row.engine.as_str()).unwrap_or(&row.name);
+        let layouts = distinct(rows().filter(|row| row.partitioning != "none").map(layout));
         let mut lines: Vec<(Series<'a>, &'a str, usize)> = Vec::new();
         for row in rows() {
             if lines.iter().all(|(_, name, _)| *name != row.name) {
-                let dashes = match layouts.iter().position(|l| *l == (row.partitioning.as_str(), row.partitions)) {
+                let dashes = match layouts.iter().position(|l| *l == layout(row)) {
                     // Beside partitioned layouts, engines used directly are dashed all over the page.
                     None => usize::from(!layouts.is_empty()),
                     Some(0) => 0,
-                    Some(more) => 2 + (more - 1) % 2,
+                    Some(more) => 2 + (more - 1) % (DASHES - 2),
                 };
                 lines.push((series(row, engines), &row.name, dashes));
             }
@@ -198,12 +200,12 @@ impl<'a> Labels<'a> {
     }
 
     fn class(&self, (series, _, dashes): &(Series<'a>, &'a str, usize)) -> String {
-        format!("c{} l{dashes}", series.colour)
+        format!("{} l{dashes}", series.hue())
     }
 
-    /// Class and label of each line.
+    /// A piece and the label of each line.
     fn key(&self) -> Vec<(String, String)> {
-        self.lines.iter().map(|line| (self.class(line), line.0.label.to_owned())).collect()
+        self.lines.iter().map(|line| (swatch(&self.class(line), line.0.mark()), line.0.label.to_owned())).collect()
     }
 
     /// One panel: a line for each label over the sizes `along`, evenly spaced.
@@ -274,14 +276,8 @@ impl<'a> Labels<'a> {
                     y(spread.max)
                 );
             }
-            let _ = write!(
-                out,
-                "<circle class=\"dot {class}\" cx=\"{x:.1}%\" cy=\"{:.1}\" r=\"3.5\"><title>{}, {}: {}</title></circle>",
-                y(spread.median),
-                escape(line.0.label),
-                size(*bytes),
-                (metric.text)(spread.median)
-            );
+            let title = format!("{}, {}: {}", escape(line.0.label), size(*bytes), (metric.text)(spread.median));
+            out.push_str(&line.0.mark().point(&class, *x, y(spread.median), &title));
         }
     }
 }

@@ -140,7 +140,9 @@ fn recorded_operations_are_named_by_their_file() {
     other.traces = vec!["/more/oltp.txt".into()];
     let html = super::page(&[trace, other], &[]).unwrap();
     assert!(html.contains("Trace oltp on lmdb") && html.contains("Trace oltp: recorded."), "its name is missing");
-    assert_eq!(html.matches("<h2>oltp, 2 threads</h2>").count(), 2, "two files are two workloads");
+    for file in ["&#x2f;data&#x2f;oltp.txt", "&#x2f;more&#x2f;oltp.txt"] {
+        assert!(html.contains(&format!("<h2>oltp, 2 threads, {file}</h2>")), "two files are two workloads");
+    }
 }
 
 #[test]
@@ -299,7 +301,8 @@ fn a_sweep_is_plotted_against_what_was_swept() {
     // Against values: 2 panels (keys) of 6 lines over 3 points; against keys: 3 panels of 6 lines over 2 points.
     let (lines, metrics) = (2 * 6 * 2 + 3 * 6, 3);
     let compacting = (2 * 4 * 2) + (3 * 4);
-    assert_eq!(both.matches("<line class=\"line ").count(), lines * metrics + 3 * compacting);
+    // And a piece of each line in the legend.
+    assert_eq!(both.matches("<line class=\"line ").count(), lines * metrics + 3 * compacting + 6);
     let values_only = super::page(&swept("readrandom", &[16], &[256, 1_024]), &[]).unwrap();
     assert_eq!(
         titles(&values_only),
@@ -370,4 +373,93 @@ fn a_page_of_graphs_has_its_plots_its_figures_and_its_records() {
     let found = crate::reproduce::dgap_numa::findings(&[]).unwrap();
     let html = super::graphs(&records, Some(&found)).unwrap();
     assert!(html.contains("Published and measured") && html.contains("Optimising graph structures"));
+}
+
+#[test]
+fn a_figure_leads_to_the_lines_of_its_records() {
+    let html = super::page(&records(), &[]).unwrap();
+    // The second of four rows, in seven repetitions; all that a link leads to is there.
+    assert!(html.contains("<a href=\"#raw\" data-lines=\"2 6 10 14 18 22 26\">2, 6, 10, 14, 18, 22, 26</a>"));
+    assert!(html.contains("id=\"raw\"") && html.contains("id=\"raw-lines\""));
+    assert_eq!(html.matches("<a href=\"#raw\"").count(), 4);
+    let (_, rest) = html.split_once("id=\"records\">").unwrap();
+    let lines: Vec<&str> = rest.split("</script>").next().unwrap().lines().collect();
+    for line in [2, 6, 26] {
+        assert!(lines[line - 1].contains("\"engine\":\"lmdb\",\"partitioning\":\"hard\""), "line {line}");
+    }
+}
+
+#[test]
+fn sections_and_their_settings_say_all_that_they_differ_in() {
+    let mut records = records();
+    for (i, record) in records.iter_mut().enumerate() {
+        record.repetition += u32::from(i >= 14) * 100;
+        if i >= 14 {
+            record.durability = "sync".into();
+            (record.memory_bytes, record.io, record.placement) = (Some(1 << 30), Some("direct".into()), "range".into());
+        }
+    }
+    let html = super::page(&records, &[]).unwrap();
+    let of = |heading: &str| html.matches(&format!("<h2>{heading}")).count();
+    assert_eq!(
+        (of("Workload A, 2 threads, acknowledged at os"), of("Workload A, 2 threads, acknowledged at sync")),
+        (1, 1)
+    );
+    for expected in [
+        "Fastest in workload A, 2 threads, acknowledged at sync, read by direct, 1.07 GB of memory",
+        "Fastest in workload A, 2 threads, acknowledged at os, read in each engine&#x27;s own way, memory without a limit",
+        "1.07 GB of memory for each run, the kernel&#x27;s cache of its files included; files that are written no more are read by direct; keys \
+         are placed in partitions by range",
+        "keys are placed in partitions by hash; closed loop",
+    ] {
+        assert!(html.contains(expected), "`{expected}` is missing");
+    }
+}
+
+#[test]
+fn runs_of_several_machines_and_versions_are_named_as_such() {
+    let mut records = records();
+    let lead = |records: &[Record]| {
+        let html = super::page(records, &[]).unwrap();
+        html.split_once("<p class=\"lead\">").unwrap().1.split("</p>").next().unwrap().to_owned()
+    };
+    let one = lead(&records);
+    assert!(
+        one.starts_with("28 runs on A processor (2 cores), Linux 6.1, biombo 0.1.0. This page was made on 20"),
+        "{one}"
+    );
+    (records[9].host.cores, records[10].version) = (64, "0.2.0".into());
+    let two = lead(&records);
+    assert!(two.contains("2 machines: A processor (2 cores), Linux 6.1; A processor (64 cores)"), "{two}");
+    assert!(two.contains("biombo 0.1.0 and 0.2.0. Figures of different machines do not compare"), "{two}");
+}
+
+#[test]
+fn sixteen_engines_of_a_sweep_have_sixteen_looks() {
+    let mut records = Vec::new();
+    for value_bytes in [100, 200] {
+        for engine in 0..16 {
+            let mut record = record(&format!("engine-{engine}"), "none", 1, 1_000.0 + f64::from(engine));
+            record.value_bytes = value_bytes;
+            records.push(record);
+        }
+    }
+    let html = super::page(&records, &[]).unwrap();
+    look("sixteen", &html);
+    // What stands in the legend before each engine's name.
+    let looks: std::collections::HashSet<&str> =
+        html.split("<svg class=\"swatch\"").skip(1).map(|rest| rest.split("engine-").next().unwrap()).collect();
+    assert_eq!(looks.len(), 16);
+}
+
+#[test]
+fn paper_is_light_and_shows_what_a_screen_folds_up() {
+    let html = super::page(&records(), &[]).unwrap();
+    assert!(html.contains("@media screen and (prefers-color-scheme: dark)"), "dark stays on screens");
+    let (_, print) = html.split_once("@media print {").unwrap();
+    for rule in [".scroll { overflow: visible;", "details::details-content {", "thead { display: table-header-group; }"]
+    {
+        assert!(print.contains(rule), "`{rule}` is missing");
+    }
+    assert!(html.contains("\"beforeprint\""), "for browsers without that selector");
 }

@@ -135,4 +135,26 @@ pub struct Point {
     pub latency_ns: f64,
     /// Its 99th percentile, where it is known.
     pub latency_ns_p99: Option<f64>,
+    /// The least and the most operations per second of the repetitions.
+    pub ops_per_s_spread: Option<(f64, f64)>,
+    /// The least and the most mean latency of them.
+    pub latency_ns_spread: Option<(f64, f64)>,
+}
+
+impl Point {
+    /// Of which two figures were published.
+    pub fn published(threads: u32, ops_per_s: f64, latency_ns: f64) -> Self {
+        let (ops_per_s_spread, latency_ns_spread) = (None, None);
+        Self { threads, ops_per_s, latency_ns, latency_ns_p99: None, ops_per_s_spread, latency_ns_spread }
+    }
+
+    /// The least and the most operations per second; where no spread is known, the figure itself.
+    pub(crate) fn ops_per_s_extremes(&self) -> (f64, f64) {
+        self.ops_per_s_spread.unwrap_or((self.ops_per_s, self.ops_per_s))
+    }
+
+    /// The least and the most mean latency; where no spread is known, the figure itself.
+    pub(crate) fn latency_ns_extremes(&self) -> (f64, f64) {
+        self.latency_ns_spread.unwrap_or((self.latency_ns, self.latency_ns))
+    }
 }

@@ -98,11 +98,14 @@ impl Runs<'_> {
 
     fn curve(&self, engine: &str) -> Curve {
         let point = |threads| {
+            let (ops, latency) = (self.at(engine, threads, THROUGHPUT)?, self.at(engine, threads, LATENCY)?);
             Some(Point {
                 threads,
-                ops_per_s: self.at(engine, threads, THROUGHPUT)?.median,
-                latency_ns: self.at(engine, threads, LATENCY)?.median,
+                ops_per_s: ops.median,
+                latency_ns: latency.median,
                 latency_ns_p99: self.at(engine, threads, TAIL).map(|spread| spread.median),
+                ops_per_s_spread: Some((ops.min, ops.max)),
+                latency_ns_spread: Some((latency.min, latency.max)),
             })
         };
         Curve { label: engine.to_owned(), published: false, points: THREADS.into_iter().filter_map(point).collect() }
@@ -115,12 +118,7 @@ pub fn findings(outcome: &Outcome) -> Result<Reproduction> {
     let first = outcome.records.first();
     let cores = first.map_or(1, |record| record.host.cores);
     let mut curves: Vec<Curve> = runs.engines().into_iter().map(|engine| runs.curve(engine)).collect();
-    let point = |(threads, ops_per_s, us): (u32, f64, f64)| Point {
-        threads,
-        ops_per_s,
-        latency_ns: us * 1e3,
-        latency_ns_p99: None,
-    };
+    let point = |(threads, ops_per_s, us): (u32, f64, f64)| Point::published(threads, ops_per_s, us * 1e3);
     curves.push(Curve { label: LOGBASE_NAME.to_owned(), published: true, points: LOGBASE.map(point).to_vec() });
     let host = first.map(|r| format!("{} ({} cores), Linux {}", r.host.cpu, r.host.cores, r.host.kernel));
     let (operations, cache_bytes) = first.map_or((0, 0), |record| (record.operations, record.cache_bytes));

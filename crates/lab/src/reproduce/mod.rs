@@ -25,6 +25,7 @@ pub use self::figures::{Curve, Figure, Point, Unit};
 pub(crate) use self::judge::{Trend, describe, judge, quotient};
 pub use self::print::print;
 use crate::bench::{Outcome, Plan};
+use crate::record::Record;
 
 /// An experiment that somebody published.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -67,6 +68,30 @@ pub struct StoreWork {
     pub findings: fn(&Outcome) -> Result<Reproduction>,
     /// What the build or the machine lacks: the runs are those that can be done without.
     pub lacks: fn(&Registry) -> Vec<Lack>,
+}
+
+impl StoreWork {
+    /// What came out of `outcome`, beside what was published. Runs with operations that failed or gave a wrong answer are judged by
+    /// nobody, and told.
+    ///
+    /// # Errors
+    /// Those of [`StoreWork::findings`].
+    pub fn judged(&self, outcome: &Outcome) -> Result<Reproduction> {
+        let (sound, wrong): (Vec<_>, Vec<_>) =
+            outcome.records.iter().cloned().partition(|record: &Record| record.errors == 0);
+        let mut found = (self.findings)(&Outcome { records: sound, ..Outcome::default() })?;
+        if let Some(first) = wrong.first() {
+            found.differences.push(format!(
+                "{} operations failed or gave a wrong answer; the runs that they are in ({}) take no part in any of this. The first is {} {}: {}.",
+                wrong.iter().map(|record| record.errors).sum::<u64>(),
+                wrong.len(),
+                first.workload,
+                first.label(),
+                first.first_error.as_deref().unwrap_or("it does not say what failed"),
+            ));
+        }
+        Ok(found)
+    }
 }
 
 /// Something that an experiment is done without.

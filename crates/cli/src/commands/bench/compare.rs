@@ -3,42 +3,62 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use biombo_lab::compare::{Comparison, Verdict};
+use biombo_lab::compare::Comparison;
 use biombo_lab::record::{Record, parse_lines};
 use clap::Args;
 use serde::Serialize;
 
+use super::builds::Builds;
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
 use crate::out::Out;
 
-/// Compare two files of runs: what changed, and whether it is more than noise
+/// Compare two files of runs, or two builds by turns: what changed, and whether it is more than noise
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The files are those of --json. Rows are compared that have engine, layout, workload, sizes, threads, durability and cache in
-common; both sides need six repetitions or more (--repeat 9). The change is the ratio of the medians, with an interval by the
-bootstrap (5,000 resamples) in which the truth lies 19 times in 20, for all judged figures together. Judged are operations per
-second, in an open loop (--rate) the 99th percentiles; the others are shown.
+common. The change is the ratio of the medians, with an interval by the bootstrap (5,000 resamples) in which the truth lies 19 times
+in 20, for all judged figures together. Judged are operations per second, in an open loop (--rate) the 99th percentiles; the others
+are shown. Both sides need six repetitions or more (--repeat 9): 6 where up to 23 figures are judged together, 7 up to 85, 8 up to 321.
 
-`worse`: the whole interval is a loss. The exit status is 1 where a loss of the threshold lies within such an interval, or where
-nothing could be judged. The runs of two files are not made side by side: what the machine does meanwhile counts as a change.
+`worse`: the whole interval is a loss. The exit status is 1 where a loss of the threshold lies within such an interval, where an
+operation of the new runs failed or gave a wrong answer (runs with such operations take no part, on either side), and, unless
+--allow-missing is given, where the new file lacks a row of the old one or a judged figure cannot be judged. The runs of two files
+are not made side by side: what the machine does meanwhile counts as a change. --build measures two builds side by side: each round is
+one bench of either, by turns and with the same seed, then the runs of all rounds are compared.
 
 Examples:
   biombo bench ycsb --engine log --workload a --repeat 9 --json old.jsonl      (then build the other version)
   biombo bench compare old.jsonl new.jsonl
-  biombo bench compare old.jsonl new.jsonl --threshold 0.02 --json")]
+  biombo bench compare old.jsonl new.jsonl --threshold 0.02 --json
+  biombo bench compare --build biombo.old target/release/biombo -- ycsb --engine log --workload a,c --seconds 2")]
 pub(crate) struct CompareArgs {
     /// Runs before
-    #[arg(value_name = "OLD.jsonl")]
-    old: PathBuf,
+    #[arg(value_name = "OLD.jsonl", required_unless_present = "build", conflicts_with = "build")]
+    old: Option<PathBuf>,
     /// Runs after
-    #[arg(value_name = "NEW.jsonl")]
-    new: PathBuf,
+    #[arg(value_name = "NEW.jsonl", required_unless_present = "build", conflicts_with = "build")]
+    new: Option<PathBuf>,
+    /// Measure these two programs by turns instead, by the bench after --
+    #[arg(long, value_names = ["OLD_BIN", "NEW_BIN"], num_args = 2, requires = "bench")]
+    build: Option<Vec<PathBuf>>,
+    /// Benches of each build
+    #[arg(long, value_name = "N", default_value_t = 9)]
+    rounds: u32,
+    /// Keep the runs of the builds in this directory, as old.jsonl and new.jsonl
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
     /// The share of a figure whose loss is a regression
     #[arg(long, value_name = "F", default_value_t = 0.05)]
     threshold: f64,
+    /// Rows that the new file lacks, and figures that cannot be judged, are no failure as long as one is judged
+    #[arg(long)]
+    allow_missing: bool,
     #[command(flatten)]
     json: JsonArg,
+    /// What both builds measure: ycsb, db, shift or trace with its options, but for --repeat, --seed, --json and --html
+    #[arg(last = true, value_name = "BENCH")]
+    bench: Vec<String>,
 }
 
 /// The object of `--json`.
@@ -48,6 +68,8 @@ struct Line<'a> {
     new: String,
     resamples: usize,
     regressions: usize,
+    /// Why the exit status is 1, where it is.
+    failures: &'a [String],
     #[serde(flatten)]
     comparison: &'a Comparison,
 }
@@ -57,30 +79,47 @@ pub(super) fn run(args: &CompareArgs) -> Done {
         let given = args.threshold;
         return Err(Failure::usage(format!("--threshold {given} is no share from 0 to below 1: 0.05 is five percent")));
     }
-    let comparison = biombo_lab::compare::compare(&read(&args.old)?, &read(&args.new)?, args.threshold)?;
+    let ([old, new], [before, after]) = sides(args)?;
+    let comparison = biombo_lab::compare::compare(&before, &after, args.threshold)?;
+    let failures = comparison.failures(args.allow_missing);
     let mut out = Out::new();
     if args.json.json {
         out.json(&Line {
-            old: args.old.display().to_string(),
-            new: args.new.display().to_string(),
+            old: old.display().to_string(),
+            new: new.display().to_string(),
             resamples: biombo_lab::statistics::RESAMPLES,
             regressions: comparison.regressions(),
+            failures: &failures,
             comparison: &comparison,
         })?;
     } else {
         biombo_lab::compare::print(&comparison, &mut out).map_err(|e| Failure::output(&e))?;
     }
     out.finish()?;
-    match comparison.regressions() {
-        0 if comparison.judged().all(|figure| figure.verdict == Verdict::Unknown) => {
-            Err(Failure::failed("nothing could be judged: both files need six repetitions or more (--repeat 9)"))
+    if failures.is_empty() { Ok(()) } else { Err(Failure::failed(failures.join("; "))) }
+}
+
+/// What is compared: files or programs, the old one first, and their runs.
+fn sides(args: &CompareArgs) -> Done<([&Path; 2], [Vec<Record>; 2])> {
+    if let (Some(old), Some(new)) = (&args.old, &args.new) {
+        if !args.bench.is_empty() || args.keep.is_some() {
+            return Err(Failure::usage(
+                "files are compared as they are: a bench and --keep are for two programs (--build)",
+            ));
         }
-        0 => Ok(()),
-        count => {
-            let threshold = args.threshold * 100.0;
-            Err(Failure::failed(format!("{count} of the judged figures lost {threshold:.1} % or more, or may have")))
-        }
+        return Ok(([old.as_path(), new.as_path()], [read(old)?, read(new)?]));
     }
+    let Some([old, new]) = args.build.as_deref() else {
+        return Err(Failure::usage("name two files of runs, or two programs with --build"));
+    };
+    let builds = Builds {
+        programs: [old.as_path(), new.as_path()],
+        bench: &args.bench,
+        rounds: args.rounds,
+        keep: args.keep.as_deref(),
+    };
+    builds.check()?;
+    Ok((builds.programs, builds.measure()?))
 }
 
 /// The runs that a file holds.

@@ -1,9 +1,11 @@
 //! `biombo bench`: the laboratory from the command line.
 
+mod builds;
 mod compare;
 mod db;
 mod graph;
 mod options;
+pub(super) mod page;
 mod shift;
 mod show;
 mod trace;
@@ -11,13 +13,16 @@ pub(super) mod watch;
 pub(super) mod ycsb;
 
 use biombo_lab::bench::{Outcome, Plan};
+use biombo_lab::driver::SLOWED;
 use biombo_lab::process::{WorkerCommand, worker};
+use biombo_lab::units::plural;
 use clap::Subcommand;
 
 use self::compare::CompareArgs;
 use self::db::DbArgs;
 use self::graph::GraphArgs;
 use self::options::Outputs;
+use self::page::Page;
 use self::shift::ShiftArgs;
 use self::show::ShowArgs;
 use self::trace::TraceArgs;
@@ -68,8 +73,11 @@ fn measure(outputs: Outputs, plan: Plan) -> Done {
     let Outputs { json, html } = outputs;
     let registry = registry();
     plan.check(&registry).map_err(|e| Failure::usage(e.to_string()))?;
+    if let Ok(share) = std::env::var(SLOWED) {
+        crate::note(format_args!("{SLOWED}={share}: every client is slowed by that share, to try a comparison with"));
+    }
     let json = json.as_deref().map(Output::create).transpose()?;
-    let mut html = html.as_deref().map(Output::create).transpose()?;
+    let mut html = html.as_deref().map(Page::create).transpose()?;
     let mut watch = Watch::new(json)?;
     let outcome = biombo_lab::bench::run(&plan, &registry, &WorkerCommand::this_program()?, &mut watch)?;
     watch.finish()?;
@@ -86,14 +94,50 @@ fn measure(outputs: Outputs, plan: Plan) -> Done {
     ended(&outcome)
 }
 
-/// How a bench ended: an error with the first cause where a run failed or was not done. Everything is printed and written by then.
+/// How a bench ended: an error with the first cause where a run failed or was not done, or where operations failed or gave wrong answers.
+/// Everything is printed and written by then.
 pub(super) fn ended(outcome: &Outcome) -> Done {
     let runs = outcome.records.len() + outcome.failures.len() + outcome.interrupted;
     if outcome.interrupted > 0 {
         return Err(Failure::failed(format!("interrupted: {} of {runs} runs were not done", outcome.interrupted)));
     }
-    match outcome.failures.first() {
-        None => Ok(()),
-        Some((_, error)) => Err(Failure::failed(format!("{} of {runs} runs failed: {error}", outcome.failures.len()))),
+    if let Some((_, error)) = outcome.failures.first() {
+        return Err(Failure::failed(format!("{} of {runs} runs failed: {error}", outcome.failures.len())));
+    }
+    let wrong: Vec<_> = outcome.records.iter().filter(|record| record.errors > 0).collect();
+    let Some(first) = wrong.first() else { return Ok(()) };
+    let errors = wrong.iter().map(|record| record.errors).sum();
+    Err(Failure::failed(format!(
+        "{} in {} of {runs} runs failed or gave a wrong answer; the first run is {} {}: {}",
+        plural(errors, "operation"),
+        wrong.len(),
+        first.workload,
+        first.label(),
+        first.first_error.as_deref().unwrap_or("it does not say what failed"),
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The runs of a file that a bench wrote, of which some have errors.
+    fn outcome(errors: [u64; 3]) -> Outcome {
+        let line = include_str!("../../../../../docs/record.jsonl").lines().next().expect("a run");
+        let run = |errors| {
+            let mut record = biombo_lab::record::parse_lines(line).expect("a record").remove(0);
+            (record.errors, record.first_error) = (errors, (errors > 0).then(|| "read of record 3".to_owned()));
+            record
+        };
+        Outcome { records: errors.map(run).into(), failures: Vec::new(), interrupted: 0 }
+    }
+
+    #[test]
+    fn wrong_answers_are_a_failure_that_says_how_many_and_the_first() {
+        assert!(ended(&outcome([0; 3])).is_ok());
+        let failure = ended(&outcome([0, 5, 2])).expect_err("seven wrong answers");
+        let said = failure.to_string();
+        assert!(said.contains("7 operations in 2 of 3 runs") && said.contains("read of record 3"), "{said}");
+        assert_eq!(failure.status(), 1);
     }
 }

@@ -6,14 +6,14 @@ use biombo_lab::bench::Outcome;
 use clap::Args;
 
 use super::compare::read;
-use super::watch::Output;
+use super::page::Page;
 use crate::failure::{Done, Failure};
 use crate::out::Out;
 
 /// Show runs that were kept: the tables, and a report, of all files together
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The files are those of --json, of one bench or of several: runs of the same workload come into one table, whichever file they are in,
+The files are those of --json, or of `biombo reproduce --runs`, of one bench or of several: runs of the same workload come into one table, whichever file they are in,
 and those of the same repetition and seed form a pair.
 
 Examples:
@@ -34,7 +34,7 @@ pub(super) fn run(args: &ShowArgs) -> Done {
     for file in &args.files {
         records.extend(read(file)?);
     }
-    let mut html = args.html.as_deref().map(Output::create).transpose()?;
+    let mut html = args.html.as_deref().map(Page::create).transpose()?;
     let mut out = Out::new();
     biombo_lab::table::print(&biombo_lab::summary::tables(&records), &mut out).map_err(|e| Failure::output(&e))?;
     if let Some(html) = &mut html {

@@ -78,15 +78,22 @@ fn each_engine_is_judged_at_the_level_of_the_study_and_told_at_both() {
 }
 
 #[test]
-fn without_runs_nothing_is_judged_and_errors_are_told() {
+fn without_runs_nothing_is_judged_nor_by_runs_with_errors_which_are_told() {
     let nothing = Outcome { records: Vec::new(), failures: Vec::new(), interrupted: 9 };
     assert!(verdicts(&nothing).iter().all(|(_, verdict)| *verdict == Verdict::Unknown));
     let mut failing = outcome(as_published);
     failing.records.iter_mut().filter(|record| record.workload == "e").for_each(|record| record.errors = 5);
-    let found = of_both(&failing).unwrap().findings;
-    let e = found.iter().find(|finding| finding.published.contains("cannot be run")).unwrap();
-    assert_eq!(e.verdict, Verdict::Mixed);
-    assert!(e.measured.contains("15 errors"), "{}", e.measured);
+    let known = crate::reproduce::EXPERIMENTS.iter().find(|experiment| experiment.name == "btree-vs-lsm").unwrap();
+    let Some(crate::reproduce::Work::Stores(work)) = known.work else { panic!("an experiment over stores") };
+    let of_e = |outcome: &Outcome| {
+        let found = work.judged(outcome).unwrap();
+        let e = found.findings.iter().find(|finding| finding.published.contains("cannot be run")).unwrap().verdict;
+        (e, found.differences.join(" "))
+    };
+    let (verdict, said) = of_e(&outcome(as_published));
+    assert!(verdict == Verdict::Refuted && !said.contains("wrong answer"), "{said}");
+    let (verdict, said) = of_e(&failing);
+    assert!(verdict == Verdict::Unknown && said.contains("operations failed or gave a wrong answer"), "{said}");
 }
 
 #[test]
