@@ -5,6 +5,8 @@ mod build;
 pub mod file;
 mod spread;
 
+use std::ops::Range;
+
 use biombo_base::Result;
 
 use crate::Edge;
@@ -93,6 +95,14 @@ impl Lists for Rows<'_> {
     fn degree(self, vertex: u32) -> usize {
         let at = &self.offsets[vertex as usize..][..2];
         (at[1] - at[0]) as usize
+    }
+
+    #[inline]
+    fn each(self, vertices: Range<u32>, mut work: impl FnMut(u32, &[u32])) {
+        let offsets = &self.offsets[vertices.start as usize..=vertices.end as usize];
+        for (vertex, at) in vertices.zip(offsets.windows(2)) {
+            work(vertex, &self.targets[at[0] as usize..at[1] as usize]);
+        }
     }
 }
 

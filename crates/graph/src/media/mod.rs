@@ -11,6 +11,7 @@ pub(crate) mod persistent;
 mod pool;
 mod runs;
 
+pub(crate) use array::Spares;
 pub use array::{Array, Plain};
 pub use persistent::{Backing, WriteBack};
 pub use pool::{Block, PAGE_LEN, Pool};

@@ -21,6 +21,7 @@ use std::thread::JoinHandle;
 use biombo_base::topology::{Topology, pin_current_thread};
 use biombo_base::{Error, Result};
 
+use crate::media::Spares;
 use call::Call;
 pub use nodes::Bind;
 use nodes::Bound;
@@ -53,6 +54,8 @@ pub struct Team {
     cpus: Option<Vec<u32>>,
     /// Where the caller runs while it works.
     caller_cpu: Option<u32>,
+    /// Memory that its kernels have used, for the next ones.
+    spares: Arc<Spares>,
 }
 
 /// What the team's threads share.
@@ -115,7 +118,7 @@ impl Team {
             round: AtomicU64::new(0),
             working: AtomicUsize::new(0),
         });
-        let mut team = Self { shared, threads, others: Vec::new(), cpus: cpus.clone(), caller_cpu: None };
+        let mut team = Self { shared, threads, others: Vec::new(), cpus: cpus.clone(), caller_cpu: None, spares: Arc::default() };
         for thread in 1..threads {
             let shared = team.shared.clone();
             let cpu = cpus.as_ref().map(|cpus| cpus[thread]);
@@ -127,6 +130,11 @@ impl Team {
             team.others.push(other.map_err(|e| Error::io("start a thread", e))?);
         }
         Ok(team)
+    }
+
+    /// Memory for arrays that kernels use and leave.
+    pub(crate) fn spares(&self) -> &Arc<Spares> {
+        &self.spares
     }
 
     /// How many threads it has.
