@@ -189,7 +189,10 @@ impl Blocks {
             }
             return Ok(array);
         };
-        let mut array = Array::zeroed(vertices)?;
+        let mut array = match home.needs_small_pages(size_of::<T>() << unit_shift(vertices)) {
+            true => Array::zeroed_on_small_pages(vertices)?,
+            false => Array::zeroed(vertices)?,
+        };
         if home.allocation() == Allocation::FirstTouch {
             let parts = self.in_places(self.split(&mut array));
             team.tasks_at_home(&self.whole, parts, |_, part| part.iter_mut().for_each(|item| *item = T::default()));

@@ -110,6 +110,18 @@ impl<T: Plain> Array<T> {
     /// # Errors
     /// `Invalid` when that is more than memory can address, `Io` when the system has no room.
     pub fn zeroed(len: usize) -> Result<Self> {
+        Self::mapped(len, Advice::LinuxHugepage)
+    }
+
+    /// The same without huge pages, for arrays of which neighbouring pages are to lie on different NUMA nodes.
+    ///
+    /// # Errors
+    /// As [`zeroed`](Self::zeroed).
+    pub(crate) fn zeroed_on_small_pages(len: usize) -> Result<Self> {
+        Self::mapped(len, Advice::LinuxNoHugepage)
+    }
+
+    fn mapped(len: usize, pages: Advice) -> Result<Self> {
         let bytes = len.checked_mul(size_of::<T>());
         let bytes = bytes.ok_or_else(|| Error::invalid(format!("an array of {len} elements is too large")))?;
         if bytes == 0 {
@@ -120,9 +132,9 @@ impl<T: Plain> Array<T> {
         let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
         let memory = memory.map_err(|e| Error::io(format_args!("get {bytes} bytes of memory"), e.into()))?;
         if bytes >= HUGE_BYTES_MIN {
-            // SAFETY: (G2) the range is the mapping just made, and this advice changes no byte. Without huge pages it fails: then
-            // the array has small ones.
-            let _ = unsafe { madvise(memory, bytes, Advice::LinuxHugepage) };
+            // SAFETY: (G2) the range is the mapping just made, and advice on the size of pages changes no byte. A kernel without huge pages
+            // refuses it: then the array has small ones.
+            let _ = unsafe { madvise(memory, bytes, pages) };
         }
         let memory = NonNull::new(memory.cast()).expect("invariant: the kernel maps nothing at address 0");
         Ok(Self { memory, len, owns: PhantomData, spares: None })

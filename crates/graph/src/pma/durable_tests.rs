@@ -21,7 +21,7 @@ pub(super) fn team() -> Team {
 fn options(modes: Modes, checkpoint_bytes: u64) -> DurableOptions {
     // With direct writes, batches are durable though nobody asked for it; with others they are not.
     let journal = JournalOptions { segment_bytes: 8192, modes, unsynced_segments_max: 2, ..JournalOptions::default() };
-    DurableOptions { journal, checkpoint_bytes }
+    DurableOptions { journal, checkpoint_bytes, saves_aside: false }
 }
 
 fn create(io: &SimIo, shape: Shape) -> Result<()> {

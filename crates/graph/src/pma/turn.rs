@@ -1,0 +1,97 @@
+//! Threads in the order of their numbers.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use biombo_base::{Error, Result};
+
+/// Lets threads through in the order of their numbers.
+pub(super) struct Turn {
+    state: Mutex<Turns>,
+    moved: Condvar,
+}
+
+struct Turns {
+    next: u64,
+    /// Why nobody comes through any more.
+    failed: Option<String>,
+}
+
+/// A thread whose turn it is. If it goes without having done its work, nobody comes after it.
+struct Passing<'t> {
+    turns: MutexGuard<'t, Turns>,
+    moved: &'t Condvar,
+    is_done: bool,
+}
+
+impl Drop for Passing<'_> {
+    fn drop(&mut self) {
+        match self.is_done {
+            true => self.turns.next += 1,
+            false => _ = self.turns.failed.get_or_insert_with(|| "a thread ended in the middle of a batch".to_owned()),
+        }
+        self.moved.notify_all();
+    }
+}
+
+impl Turn {
+    /// `next` is the first number that comes through.
+    pub(super) fn from(next: u64) -> Self {
+        Self { state: Mutex::new(Turns { next, failed: None }), moved: Condvar::new() }
+    }
+
+    /// Do `work` when all before `number` have done theirs.
+    ///
+    /// # Errors
+    /// `Poisoned` when one of those never will.
+    pub(super) fn take<T>(&self, number: u64, work: impl FnOnce() -> T) -> Result<T> {
+        let mut turns = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while turns.next != number {
+            if let Some(why) = &turns.failed {
+                return Err(Error::poisoned(why));
+            }
+            turns = self.moved.wait(turns).unwrap_or_else(PoisonError::into_inner);
+        }
+        let mut passing = Passing { turns, moved: &self.moved, is_done: false };
+        let done = work();
+        passing.is_done = true;
+        Ok(done)
+    }
+
+    /// Nobody comes through any more.
+    pub(super) fn fail(&self, why: &Error) {
+        let mut turns = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.failed.get_or_insert_with(|| why.to_string());
+        self.moved.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn threads_come_through_in_order() {
+        let turn = Turn::from(5);
+        let order = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for number in [8, 6, 7, 5] {
+                let (turn, order) = (&turn, &order);
+                scope.spawn(move || turn.take(number, || order.lock().unwrap().push(number)).unwrap());
+            }
+        });
+        assert_eq!(order.into_inner().unwrap(), [5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn after_one_that_ends_in_the_middle_nobody_waits_for_ever() {
+        let turn = Turn::from(0);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| turn.take(1, || ()));
+            assert!(catch_unwind(AssertUnwindSafe(|| turn.take(0, || panic!("in the middle")))).is_err());
+            assert!(waiting.join().unwrap().is_err());
+        });
+        assert!(turn.take(2, || ()).is_err());
+    }
+}
