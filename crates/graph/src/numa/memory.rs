@@ -186,7 +186,11 @@ mod tests {
             (&[0, 1], Allocation::Interleave, 16 << 10, false),
             (&[0], Allocation::FirstTouch, 16 << 10, false),
         ] {
-            assert_eq!(Home::of_nodes(nodes, allocation).needs_small_pages(unit_bytes), needs, "{nodes:?} {allocation:?}");
+            assert_eq!(
+                Home::of_nodes(nodes, allocation).needs_small_pages(unit_bytes),
+                needs,
+                "{nodes:?} {allocation:?}"
+            );
         }
         let virtual_ones = Home { why_not: Some("virtual".to_owned()), ..Home::of_nodes(&[0, 1], Allocation::Bind) };
         assert!(!virtual_ones.needs_small_pages(4096));

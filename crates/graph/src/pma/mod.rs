@@ -67,8 +67,8 @@ mod saver;
 mod side;
 mod snapshot;
 mod spread;
-mod turn;
 pub(crate) mod tuning;
+mod turn;
 mod update;
 
 use std::collections::HashSet;
