@@ -10,7 +10,7 @@ use std::ops::Range;
 use biombo_base::Result;
 
 use crate::Edge;
-use crate::media::Array;
+use crate::media::{Backing, Numbers};
 use crate::team::Team;
 use crate::view::{Blocks, Lists, View};
 
@@ -59,8 +59,8 @@ pub struct Csr {
 /// Invariants: `offsets` ascends from 0 to the length of `targets`; each list ascends strictly, below the number of vertices.
 #[derive(Debug)]
 struct Adjacency {
-    offsets: Array<u64>,
-    targets: Array<u32>,
+    offsets: Numbers<u64>,
+    targets: Numbers<u32>,
 }
 
 impl Adjacency {
@@ -128,6 +128,11 @@ impl Csr {
         let vertices = pulled.offsets.len() - 1;
         let blocks = Blocks::new(vertices, pulled.targets.len() as u64, |vertex| pulled.offsets[vertex]);
         Self { out, inward, blocks }
+    }
+
+    /// What is behind its lists, where that is persistent memory; `None` in memory.
+    pub fn backing(&self) -> Option<Backing> {
+        self.out.offsets.region().map(|region| region.backing())
     }
 
     /// How much memory it takes, in bytes: lists and offsets in each direction.

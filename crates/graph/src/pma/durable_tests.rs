@@ -417,7 +417,7 @@ proptest! {
 
 #[test]
 fn a_graph_saves_itself_aside_and_drops_what_it_has_saved() {
-    let io = SimIo::new();
+    let io = SimIo::new(1);
     create(&io, Shape::DIRECTED).unwrap();
     let options = DurableOptions { saves_aside: true, ..options(MODES[0], 4000) };
     let open = || Durable::open(Arc::new(io.clone()), Path::new(DIR), options.clone(), &mut team()).unwrap();
