@@ -111,7 +111,8 @@ impl Home {
         self.allocation
     }
 
-    fn is_idle(&self) -> bool {
+    /// Whether memory stays where the system puts it.
+    pub(super) fn is_idle(&self) -> bool {
         self.nodes.len() < 2 || self.why_not.is_some() || self.allocation == Allocation::FirstTouch
     }
 
@@ -153,6 +154,20 @@ impl Home {
         Ok(())
     }
 
+    /// The node that a vertex's lists belong to; `None` for all of them in turn.
+    pub(super) fn node_of(&self, owners: &Owners, vertex: u32) -> Option<usize> {
+        let is_dealt = self.allocation == Allocation::Bind && !owners.is_striped();
+        is_dealt.then(|| owners.node(vertex))
+    }
+
+    /// Bring a stretch of lists to a node, or to all of them in turn.
+    pub(super) fn place_on(&self, memory: Memory<'_>, node: Option<usize>) -> Result<()> {
+        match node {
+            Some(node) => memory.place(Policy::Prefer(self.node(node))),
+            None => memory.place(Policy::Interleave(&self.nodes)),
+        }
+    }
+
     /// The kernel's number of a node. Owners may have another number of nodes than there are.
     fn node(&self, node: usize) -> u32 {
         self.nodes[node % self.nodes.len()]
@@ -165,6 +180,14 @@ impl Home {
 }
 
 impl Memory<'_> {
+    /// Where it begins and how many bytes it is.
+    pub(super) fn extent(&self) -> (usize, usize) {
+        match self {
+            Self::Numbers(memory) => (memory.as_ptr() as usize, size_of_val(*memory)),
+            Self::Offsets(memory) => (memory.as_ptr() as usize, size_of_val(*memory)),
+        }
+    }
+
     fn place(self, policy: Policy<'_>) -> Result<()> {
         match self {
             Self::Numbers(memory) => place(memory, policy),

@@ -116,7 +116,7 @@ mod tests {
             for dir in std::iter::once(tempfile::tempdir().unwrap()).chain(tempfile::tempdir_in("/dev/shm")) {
                 let (io, dir) = (RealIo::shared(), dir.path().join("a/graph"));
                 assert!(!exists(&*io, &dir).unwrap());
-                assert_eq!(open(&io, &dir).unwrap_err().kind(), ErrorKind::Io);
+                assert!(open(&io, &dir).is_err(), "there is no such directory");
                 let backing = save(&io, &dir, &graph, &ids).unwrap();
                 assert!(exists(&*io, &dir).unwrap());
                 let (read, read_ids, found) = open(&io, &dir).unwrap();
@@ -172,7 +172,7 @@ mod tests {
             .collect();
         let (mut points, mut random, mut images) = (medium.crash_points(), Random(1), HashSet::new());
         loop {
-            for crash in points.crashes(30, &mut random) {
+            for crash in points.crashes(100, &mut random) {
                 let image = points.image(crash);
                 if !images.insert(image.image_hash()) && !matches!(crash, Crash::Kill(_)) {
                     continue;
@@ -194,6 +194,6 @@ mod tests {
                 break;
             }
         }
-        assert!(images.len() > 500, "{} images", images.len());
+        assert!(images.len() > 300, "{} images", images.len());
     }
 }
