@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_graph_that_grows_on_one_side_stays_balanced_and_answers_as_before() {
         let mut team = Team::new(2).unwrap();
-        let synthetic: Synthetic = "uniform:14:4".parse().unwrap();
+        let synthetic: Synthetic = "uniform:16:4".parse().unwrap();
         let edges = synthetic.draw(&mut team).unwrap();
         let csr = Csr::build(synthetic.vertices(), &edges, Shape::UNDIRECTED, &mut team).unwrap();
         for placement in Placement::ALL {
@@ -157,9 +157,9 @@ mod tests {
                 assert!(kept - before <= 4, "{placement}, round {round}: {} units at once", kept - before);
                 before = kept;
                 // All that comes leads to the first vertices, and some to new ones.
-                let updates: Vec<Update> = (0..2500u64)
+                let updates: Vec<Update> = (0..6000u64)
                     .map(|n| Update::InsertEdge(n * 7 % 3000, (n * 13 + round * 977) % 3000))
-                    .chain((0..300).map(|n| Update::InsertEdge(n, 20_000 + round * 300 + n)))
+                    .chain((0..300).map(|n| Update::InsertEdge(n, 70_000 + round * 300 + n)))
                     .collect();
                 graph.apply(&updates).unwrap();
             }
