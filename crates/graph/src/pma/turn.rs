@@ -1,11 +1,11 @@
-//! Threads in the order of their numbers.
-
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+//! Threads in the order of their numbers. The loom test (`tests/protocols_loom`) tries it in every order of its steps.
 
 use biombo_base::{Error, Result};
 
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
 /// Lets threads through in the order of their numbers.
-pub(super) struct Turn {
+pub(crate) struct Turn {
     state: Mutex<Turns>,
     moved: Condvar,
 }
@@ -35,7 +35,7 @@ impl Drop for Passing<'_> {
 
 impl Turn {
     /// `next` is the first number that comes through.
-    pub(super) fn from(next: u64) -> Self {
+    pub(crate) fn from(next: u64) -> Self {
         Self { state: Mutex::new(Turns { next, failed: None }), moved: Condvar::new() }
     }
 
@@ -43,7 +43,7 @@ impl Turn {
     ///
     /// # Errors
     /// `Poisoned` when one of those never will.
-    pub(super) fn take<T>(&self, number: u64, work: impl FnOnce() -> T) -> Result<T> {
+    pub(crate) fn take<T>(&self, number: u64, work: impl FnOnce() -> T) -> Result<T> {
         let mut turns = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while turns.next != number {
             if let Some(why) = &turns.failed {
@@ -58,7 +58,7 @@ impl Turn {
     }
 
     /// Nobody comes through any more.
-    pub(super) fn fail(&self, why: &Error) {
+    pub(crate) fn fail(&self, why: &Error) {
         let mut turns = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         turns.failed.get_or_insert_with(|| why.to_string());
         self.moved.notify_all();
