@@ -11,7 +11,7 @@ use biombo_base::Result;
 
 use super::components::Components;
 use crate::team::Team;
-use crate::view::{Lists, View};
+use crate::view::View;
 
 /// How many neighbours of each vertex are joined before the sample.
 const SAMPLED: usize = 2;

@@ -120,7 +120,9 @@ fn search<V: View>(view: &V, source: u32, team: &mut Team, mut levels: Option<&m
             let next = down(view, &tree, &frontier, team);
             ahead = edges_ahead(view, &next.vertices);
             let passed = std::mem::replace(&mut frontier, next);
-            levels.iter_mut().for_each(|levels| levels.push(passed));
+            if let Some(levels) = &mut levels {
+                levels.push(passed);
+            }
             continue;
         }
         let [done, front, next] = match &mut sets {
@@ -133,7 +135,9 @@ fn search<V: View>(view: &V, source: u32, team: &mut Team, mut levels: Option<&m
         // What an earlier turn left in `front` does no harm: all neighbours of that frontier were reached since.
         frontier.insert_into(front, team);
         let mut awake = frontier.vertices.len() as u64;
-        levels.iter_mut().for_each(|levels| levels.push(std::mem::take(&mut frontier)));
+        if let Some(levels) = &mut levels {
+            levels.push(std::mem::take(&mut frontier));
+        }
         loop {
             let before = awake;
             awake = up(view, &tree, done, front, next, team);
@@ -141,7 +145,9 @@ fn search<V: View>(view: &V, source: u32, team: &mut Team, mut levels: Option<&m
             if awake < before && awake <= vertices as u64 / BETA {
                 break;
             }
-            levels.iter_mut().for_each(|levels| levels.push(listed(view, front, team)));
+            if let Some(levels) = &mut levels {
+                levels.push(listed(view, front, team));
+            }
         }
         frontier = listed(view, front, team);
         // One more step down before the sides are weighed again.

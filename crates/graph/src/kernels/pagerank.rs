@@ -182,9 +182,9 @@ impl Striped {
                 rest = after;
             }
         }
-        team.tasks_of(blocks.shares(), tasks, |_, (place, incoming)| {
+        team.tasks_of(blocks.shares(), tasks, |_, (place, sums)| {
             let lists = view.in_lists();
-            for (sum, vertex) in incoming.iter_mut().zip(blocks.members(place)) {
+            for (sum, vertex) in sums.iter_mut().zip(blocks.members(place)) {
                 *sum = incoming(lists.list(vertex), given);
             }
         });

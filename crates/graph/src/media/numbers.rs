@@ -23,7 +23,7 @@ pub(crate) struct Numbers<T: Plain> {
 }
 
 enum Owner<T: Plain> {
-    Array(Array<T>),
+    Array(#[allow(dead_code, reason = "it is there to be dropped")] Array<T>),
     Region(Arc<dyn Region>),
 }
 

@@ -203,12 +203,6 @@ impl Owners {
         sum
     }
 
-    /// The units whose node is another one there.
-    #[cfg(test)]
-    pub(super) fn differences(&self, other: &Self) -> usize {
-        self.by_unit.iter().zip(&other.by_unit).filter(|(one, other)| one != other).count()
-    }
-
     #[cfg(test)]
     pub(crate) fn of_degrees(placement: Placement, nodes: usize, degrees: &[u64]) -> Self {
         let by_unit = degrees.chunks(1 << unit_shift(degrees.len())).map(|unit| unit.iter().sum()).collect();

@@ -330,26 +330,6 @@ fn goes_on<L: Layout>(io: &SimIo, model: &mut Model, random: &mut Random) {
 }
 
 #[test]
-fn batches_pass_in_the_order_of_their_records_and_none_after_a_failure() {
-    let turn = Turn { state: Mutex::new(Turns { next: 1, failed: None }), moved: Condvar::new() };
-    let passed = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for number in (1..=20).rev() {
-            let (turn, passed) = (&turn, &passed);
-            scope.spawn(move || turn.take(number, || passed.lock().unwrap().push(number)).unwrap());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    });
-    assert!(passed.into_inner().unwrap().into_iter().eq(1..=20));
-    std::thread::scope(|scope| {
-        let waits = scope.spawn(|| turn.take(22, || ()));
-        std::thread::sleep(Duration::from_millis(5));
-        turn.fail(&Error::invalid("as planned"));
-        assert_eq!(waits.join().unwrap().unwrap_err().kind(), ErrorKind::Poisoned);
-    });
-}
-
-#[test]
 fn one_has_the_directory_and_others_hear_who() {
     let io = SimIo::new(1);
     assert_eq!(open(&io, 1).err().unwrap().kind(), ErrorKind::NotFound);

@@ -64,34 +64,3 @@ impl Turn {
         self.moved.notify_all();
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    use super::*;
-
-    #[test]
-    fn threads_come_through_in_order() {
-        let turn = Turn::from(5);
-        let order = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for number in [8, 6, 7, 5] {
-                let (turn, order) = (&turn, &order);
-                scope.spawn(move || turn.take(number, || order.lock().unwrap().push(number)).unwrap());
-            }
-        });
-        assert_eq!(order.into_inner().unwrap(), [5, 6, 7, 8]);
-    }
-
-    #[test]
-    fn after_one_that_ends_in_the_middle_nobody_waits_for_ever() {
-        let turn = Turn::from(0);
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| turn.take(1, || ()));
-            assert!(catch_unwind(AssertUnwindSafe(|| turn.take(0, || panic!("in the middle")))).is_err());
-            assert!(waiting.join().unwrap().is_err());
-        });
-        assert!(turn.take(2, || ()).is_err());
-    }
-}

@@ -3,6 +3,7 @@
 use super::*;
 use crate::generate::Synthetic;
 use crate::kernels::tests::answers;
+use crate::view::Lists;
 
 fn synthetic(name: &str) -> (usize, Vec<Edge>) {
     let synthetic: Synthetic = name.parse().unwrap();

@@ -5,6 +5,7 @@ mod concurrent;
 mod layout;
 pub(super) mod model;
 mod section;
+mod turn;
 
 use proptest::prelude::*;
 
