@@ -12,8 +12,9 @@ use crate::{Error, ErrorKind, Result};
 /// Where pages go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy<'n> {
-    /// All to this node of the kernel's.
-    Bind(u32),
+    /// All to this node of the kernel's, as long as it has room; those that come later, to others. (`MPOL_BIND` would have the kernel kill
+    /// processes for want of memory on one node, while others have some.)
+    Prefer(u32),
     /// In turns, page by page, to these.
     Interleave(&'n [u32]),
 }
@@ -41,7 +42,7 @@ pub fn place<T>(memory: &[T], policy: Policy<'_>) -> Result<()> {
         return Ok(());
     }
     let (mode, nodes) = match &policy {
-        Policy::Bind(node) => (libc::MPOL_BIND, std::slice::from_ref(node)),
+        Policy::Prefer(node) => (libc::MPOL_PREFERRED, std::slice::from_ref(node)),
         Policy::Interleave(nodes) => (libc::MPOL_INTERLEAVE, *nodes),
     };
     let mut mask = [0u64; MASK_BITS / 64];
@@ -93,7 +94,7 @@ mod tests {
     fn memory_goes_to_its_node_and_keeps_its_bytes_or_the_refusal_says_why() {
         let node = Topology::detect().nodes.iter().rev().find(|node| !node.cpus.is_empty()).unwrap().id;
         let memory: Vec<u64> = (0..40_000).collect();
-        for policy in [Policy::Bind(node), Policy::Interleave(&[node])] {
+        for policy in [Policy::Prefer(node), Policy::Interleave(&[node])] {
             match place(&memory, policy) {
                 Ok(()) => assert!(node_of(&memory[1000..]).is_none_or(|found| found == node)),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),
@@ -108,11 +109,11 @@ mod tests {
         for nodes in [&[][..], &[1023], &[u32::MAX]] {
             assert!(place(&memory, Policy::Interleave(nodes)).is_err(), "{nodes:?}");
         }
-        place(&[0u8; 0], Policy::Bind(0)).unwrap();
+        place(&[0u8; 0], Policy::Prefer(0)).unwrap();
         // Within one page: it begins elsewhere.
         let page = rustix::param::page_size();
         let begin = memory.as_ptr().align_offset(page) + 1;
-        place(&memory[begin..begin + page / 2], Policy::Bind(1023)).unwrap();
+        place(&memory[begin..begin + page / 2], Policy::Prefer(1023)).unwrap();
         assert_eq!(node_of(&[0u8; 0]), None);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use biombo_base::Result;
 
 use crate::media::Array;
+use crate::team::Team;
 
 /// A set of vertices. Threads that write apart write whole words ([`set_word`](Self::set_word)); others use [`insert`](Self::insert).
 #[derive(Debug)]
@@ -14,8 +15,12 @@ pub(crate) struct Bitmap {
 
 impl Bitmap {
     /// An empty set of vertices below `vertices`.
-    pub(crate) fn new(vertices: usize) -> Result<Self> {
-        Ok(Self { words: Array::zeroed(vertices.div_ceil(64))? })
+    pub(crate) fn new(vertices: usize, team: &Team) -> Result<Self> {
+        let (mut words, is_zero) = Array::<AtomicU64>::spare(vertices.div_ceil(64), team.spares())?;
+        if !is_zero {
+            words.iter_mut().for_each(|word| *word = AtomicU64::new(0));
+        }
+        Ok(Self { words })
     }
 
     #[inline]
@@ -69,7 +74,12 @@ mod tests {
 
     #[test]
     fn what_is_inserted_is_there_and_nothing_else() {
-        let set = Bitmap::new(200).unwrap();
+        let team = Team::new(1).unwrap();
+        // Of memory that a fuller set has left.
+        let before = Bitmap::new(200, &team).unwrap();
+        (0..4).for_each(|word| before.set_word(word, !0));
+        drop(before);
+        let set = Bitmap::new(200, &team).unwrap();
         let members = [0, 1, 63, 64, 127, 199];
         members.iter().for_each(|vertex| set.insert(*vertex));
         assert!((0..200).filter(|vertex| set.contains(*vertex)).eq(members));

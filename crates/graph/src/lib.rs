@@ -20,6 +20,7 @@ pub mod numa;
 pub mod owner;
 pub mod pma;
 mod slots;
+mod sync;
 pub mod team;
 pub mod view;
 

@@ -29,6 +29,12 @@ pub trait Lists: Copy + Sync {
 
     /// How many it has.
     fn degree(self, vertex: u32) -> usize;
+
+    /// `work` on each vertex of a range with its neighbours, in their order. What several vertices have in common is looked up once.
+    #[inline]
+    fn each(self, vertices: Range<u32>, mut work: impl FnMut(u32, &[u32])) {
+        vertices.for_each(|vertex| work(vertex, self.list(vertex)));
+    }
 }
 
 /// One state of a graph, to be read by many threads. Vertices have the numbers `0..vertices()`; lists of neighbours ascend, without
@@ -158,13 +164,35 @@ impl Blocks {
         Self { home: Some(home), ..self }
     }
 
+    /// An array with a number for each vertex, whichever: for kernels that give each one before they look.
+    ///
+    /// # Errors
+    /// `Io` when there is no memory.
+    pub(crate) fn any<T: Plain + Default>(&self, team: &mut Team) -> Result<Array<T>> {
+        match self.home {
+            None => Ok(Array::spare(self.bounds[self.len()] as usize, team.spares())?.0),
+            Some(_) => self.zeroed(team),
+        }
+    }
+
     /// An array with a zero for each vertex, in the memory of its node where that makes a difference.
     ///
     /// # Errors
     /// `Io` when there is no memory.
     pub(crate) fn zeroed<T: Plain + Default>(&self, team: &mut Team) -> Result<Array<T>> {
-        let mut array = Array::zeroed(self.bounds[self.len()] as usize)?;
-        let Some(home) = &self.home else { return Ok(array) };
+        let vertices = self.bounds[self.len()] as usize;
+        let Some(home) = &self.home else {
+            let (mut array, is_zero) = Array::spare(vertices, team.spares())?;
+            if !is_zero {
+                let parts = self.in_places(self.split(&mut array));
+                team.tasks_of(&self.whole, parts, |_, part| part.iter_mut().for_each(|item| *item = T::default()));
+            }
+            return Ok(array);
+        };
+        let mut array = match home.needs_small_pages(size_of::<T>() << unit_shift(vertices)) {
+            true => Array::zeroed_on_small_pages(vertices)?,
+            false => Array::zeroed(vertices)?,
+        };
         if home.allocation() == Allocation::FirstTouch {
             let parts = self.in_places(self.split(&mut array));
             team.tasks_at_home(&self.whole, parts, |_, part| part.iter_mut().for_each(|item| *item = T::default()));
@@ -195,6 +223,29 @@ impl Blocks {
         let node = (place / self.len()) as u32;
         let first = range.start + (node + nodes - range.start % nodes) % nodes;
         (first.min(range.end)..range.end).step_by(nodes as usize)
+    }
+
+    /// `work` on each vertex at some places of [`shares`](Self::shares).
+    #[inline]
+    pub(crate) fn each_member(&self, places: Range<usize>, mut work: impl FnMut(u32)) {
+        for place in places {
+            // Two loops, for that of a plain range costs nothing beside its work.
+            match self.stripes.is_empty() {
+                true => self.range(self.block(place)).for_each(&mut work),
+                false => self.members(place).for_each(&mut work),
+            }
+        }
+    }
+
+    /// `work` on each vertex at some places of [`shares`](Self::shares), with its neighbours.
+    #[inline]
+    pub(crate) fn each_list(&self, places: Range<usize>, lists: impl Lists, mut work: impl FnMut(u32, &[u32])) {
+        for place in places {
+            match self.stripes.is_empty() {
+                true => lists.each(self.range(self.block(place)), &mut work),
+                false => self.members(place).for_each(|vertex| work(vertex, lists.list(vertex))),
+            }
+        }
     }
 
     /// Which bits of the word number `word` are those of vertices at a place of [`shares`](Self::shares).

@@ -195,5 +195,5 @@ fn join(vertices: usize, lists: Vec<(Vec<u32>, Vec<u32>)>, team: &mut Team) -> R
         rest = after;
     }
     team.tasks(copies, |_, (part, list)| part.copy_from_slice(&list));
-    Ok(Adjacency { offsets, targets })
+    Ok(Adjacency { offsets: offsets.into(), targets: targets.into() })
 }

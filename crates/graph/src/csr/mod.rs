@@ -5,10 +5,12 @@ mod build;
 pub mod file;
 mod spread;
 
+use std::ops::Range;
+
 use biombo_base::Result;
 
 use crate::Edge;
-use crate::media::Array;
+use crate::media::{Backing, Numbers};
 use crate::team::Team;
 use crate::view::{Blocks, Lists, View};
 
@@ -57,8 +59,8 @@ pub struct Csr {
 /// Invariants: `offsets` ascends from 0 to the length of `targets`; each list ascends strictly, below the number of vertices.
 #[derive(Debug)]
 struct Adjacency {
-    offsets: Array<u64>,
-    targets: Array<u32>,
+    offsets: Numbers<u64>,
+    targets: Numbers<u32>,
 }
 
 impl Adjacency {
@@ -94,6 +96,14 @@ impl Lists for Rows<'_> {
         let at = &self.offsets[vertex as usize..][..2];
         (at[1] - at[0]) as usize
     }
+
+    #[inline]
+    fn each(self, vertices: Range<u32>, mut work: impl FnMut(u32, &[u32])) {
+        let offsets = &self.offsets[vertices.start as usize..=vertices.end as usize];
+        for (vertex, at) in vertices.zip(offsets.windows(2)) {
+            work(vertex, &self.targets[at[0] as usize..at[1] as usize]);
+        }
+    }
 }
 
 impl Csr {
@@ -118,6 +128,11 @@ impl Csr {
         let vertices = pulled.offsets.len() - 1;
         let blocks = Blocks::new(vertices, pulled.targets.len() as u64, |vertex| pulled.offsets[vertex]);
         Self { out, inward, blocks }
+    }
+
+    /// What is behind its lists, where that is persistent memory; `None` in memory.
+    pub fn backing(&self) -> Option<Backing> {
+        self.out.offsets.region().map(|region| region.backing())
     }
 
     /// How much memory it takes, in bytes: lists and offsets in each direction.

@@ -57,6 +57,6 @@ impl Adjacency {
         if let (Some(last), Some(sum)) = (offsets.last_mut(), self.offsets.last()) {
             *last = *sum;
         }
-        Ok(Self { offsets, targets })
+        Ok(Self { offsets: offsets.into(), targets: targets.into() })
     }
 }

@@ -11,10 +11,10 @@ use biombo_base::Result;
 
 use super::components::Components;
 use crate::team::Team;
-use crate::view::{Lists, View};
+use crate::view::View;
 
 /// How many neighbours of each vertex are joined before the sample.
-const ROUNDS: usize = 2;
+const SAMPLED: usize = 2;
 
 /// How many vertices tell which component is the largest.
 const SAMPLES: usize = 1024;
@@ -36,30 +36,26 @@ const SAMPLES: usize = 1024;
 pub fn afforest<V: View>(view: &V, team: &mut Team) -> Result<Components> {
     let components = Components::alone(view, team)?;
     let blocks = view.blocks();
-    let out_lists = view.out_lists();
-    for round in 0..ROUNDS {
-        team.walk(blocks.shares(), 1, |_, places| {
-            for vertex in places.flat_map(|place| blocks.members(place)) {
-                if let Some(&neighbor) = out_lists.list(vertex).get(round) {
-                    components.link(vertex, neighbor);
-                }
-            }
-        });
-        components.compress(view, team);
-    }
-    let largest = most_frequent(&components, view.vertices());
     team.walk(blocks.shares(), 1, |_, places| {
-        for vertex in places.flat_map(|place| blocks.members(place)) {
+        blocks.each_list(places, view.out_lists(), |vertex, list| {
+            list.iter().take(SAMPLED).for_each(|neighbor| components.link(vertex, *neighbor));
+        });
+    });
+    components.compress(view, team);
+    let largest = most_frequent(&components, view.vertices());
+    let is_directed = view.is_directed();
+    team.walk(blocks.shares(), 1, |_, places| {
+        blocks.each_list(places, view.out_lists(), |vertex, list| {
             if Some(components.label(vertex)) == largest {
-                continue;
+                return;
             }
-            let rest = out_lists.list(vertex).get(ROUNDS..).unwrap_or_default();
+            let rest = list.get(SAMPLED..).unwrap_or_default();
             rest.iter().for_each(|neighbor| components.link(vertex, *neighbor));
-            if view.is_directed() {
+            if is_directed {
                 // An edge from the largest component is passed over there: it must be seen from here.
                 view.in_neighbors(vertex).iter().for_each(|neighbor| components.link(vertex, *neighbor));
             }
-        }
+        });
     });
     components.compress(view, team);
     Ok(components)

@@ -26,8 +26,8 @@ const BETA: u64 = 18;
 /// Vertices of the frontier that a thread takes at once, going down.
 const FRONTIER_GRAIN: usize = 64;
 
-/// Vertices of the frontier that a thread puts into a set at once.
-const INSERT_GRAIN: usize = 4096;
+/// Vertices of a frontier that a thread puts into a set, or takes out, at once.
+const SET_GRAIN: usize = 4096;
 /// How many vertices of a frontier tell how many edges leave it.
 const SAMPLES: usize = 4096;
 
@@ -90,6 +90,21 @@ impl Tree {
 /// # Errors
 /// `Invalid` for a source that is no vertex; `Io` when there is no memory.
 pub fn bfs<V: View>(view: &V, source: u32, team: &mut Team) -> Result<Tree> {
+    search(view, source, team, None)
+}
+
+/// The vertices that are reached from `source`, by their depths; within a depth those of a node together, in any order.
+///
+/// # Errors
+/// As [`bfs`].
+pub(super) fn levels<V: View>(view: &V, source: u32, team: &mut Team) -> Result<Vec<Frontier>> {
+    let mut levels = Vec::new();
+    search(view, source, team, Some(&mut levels))?;
+    Ok(levels)
+}
+
+/// The tree; and every frontier into `levels`, if they are asked for.
+fn search<V: View>(view: &V, source: u32, team: &mut Team, mut levels: Option<&mut Vec<Frontier>>) -> Result<Tree> {
     let vertices = view.vertices();
     check_source(source, vertices)?;
     let tree = Tree { parents: view.blocks().zeroed(team)? };
@@ -102,27 +117,36 @@ pub fn bfs<V: View>(view: &V, source: u32, team: &mut Team) -> Result<Tree> {
     while !frontier.vertices.is_empty() {
         if ahead <= unexplored / ALPHA {
             unexplored = unexplored.saturating_sub(ahead);
-            frontier = down(view, &tree, &frontier, team);
-            ahead = edges_ahead(view, &frontier.vertices);
+            let next = down(view, &tree, &frontier, team);
+            ahead = edges_ahead(view, &next.vertices);
+            let passed = std::mem::replace(&mut frontier, next);
+            if let Some(levels) = &mut levels {
+                levels.push(passed);
+            }
             continue;
         }
         let [done, front, next] = match &mut sets {
             Some(sets) => sets,
-            None => sets.insert([Bitmap::new(vertices)?, Bitmap::new(vertices)?, Bitmap::new(vertices)?]),
+            None => {
+                sets.insert([Bitmap::new(vertices, team)?, Bitmap::new(vertices, team)?, Bitmap::new(vertices, team)?])
+            }
         };
         mark(view, &tree, done, team);
         // What an earlier turn left in `front` does no harm: all neighbours of that frontier were reached since.
-        let vertices_of = &frontier.vertices;
-        team.walk(&frontier.shares, INSERT_GRAIN, |_, range| {
-            vertices_of[range].iter().for_each(|vertex| front.insert(*vertex));
-        });
+        frontier.insert_into(front, team);
         let mut awake = frontier.vertices.len() as u64;
+        if let Some(levels) = &mut levels {
+            levels.push(std::mem::take(&mut frontier));
+        }
         loop {
             let before = awake;
             awake = up(view, &tree, done, front, next, team);
             std::mem::swap(front, next);
             if awake < before && awake <= vertices as u64 / BETA {
                 break;
+            }
+            if let Some(levels) = &mut levels {
+                levels.push(listed(view, front, team));
             }
         }
         frontier = listed(view, front, team);
@@ -132,15 +156,28 @@ pub fn bfs<V: View>(view: &V, source: u32, team: &mut Team) -> Result<Tree> {
     Ok(tree)
 }
 
-/// Vertices that were reached last, those of each node one after the other.
-struct Frontier {
-    vertices: Vec<u32>,
-    shares: Vec<Range<usize>>,
+/// Vertices that are reached at once, those of each node one after the other.
+#[derive(Default)]
+pub(super) struct Frontier {
+    pub(super) vertices: Vec<u32>,
+    pub(super) shares: Vec<Range<usize>>,
 }
 
 impl Frontier {
     fn of(source: u32, owners: &Owners) -> Self {
         Self::joined(vec![vec![source]], owners)
+    }
+
+    /// Put its vertices into `set`.
+    pub(super) fn insert_into(&self, set: &Bitmap, team: &mut Team) {
+        team.walk(&self.shares, SET_GRAIN, |_, range| {
+            self.vertices[range].iter().for_each(|vertex| set.insert(*vertex));
+        });
+    }
+
+    /// Take everything out of the words of `set` that its vertices are in.
+    pub(super) fn clear_from(&self, set: &Bitmap, team: &mut Team) {
+        team.walk(&self.shares, SET_GRAIN, |_, range| set.clear_words_of(&self.vertices[range]));
     }
 
     /// Of what threads found.

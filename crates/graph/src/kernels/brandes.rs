@@ -1,29 +1,40 @@
 //! Betweenness centrality: Brandes' algorithm from any number of sources.
 //!
-//! From each source, depths come from the direction-optimising search. Then the number of shortest paths to each vertex is pulled from its
+//! From each source, levels come from the direction-optimising search. Then the number of shortest paths to each vertex is pulled from its
 //! in-neighbours one level above, level by level, and the share of them that goes on through it is pulled from its out-neighbours one
 //! level below, back again. A level is a set of bits, so that the look at a neighbour stays in the cache; nothing is written by two
 //! threads, and sums follow the order of lists: the answer is the same, to the last bit, for any number of threads.
+//!
+//! Numbers of paths grow past what an `f64` holds, in a grid of 520 by 520 vertices already. Only their ratios between a level and the
+//! next one count, so a level whose numbers get large is scaled down, by a power of two that the way back knows.
 //!
 //! Sources: Brandes, "A Faster Algorithm for Betweenness Centrality", Journal of Mathematical Sociology 25(2), 2001; Madduri, Ediger, Jiang,
 //! Bader, Chavarría-Miranda, "A faster parallel algorithm and efficient multithreaded implementations for evaluating betweenness
 //! centrality on massive datasets", IPDPS 2009 (dependencies by levels).
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use biombo_base::Result;
+use biombo_base::{Error, Result};
 
-use super::bfs::bfs;
+use super::bfs::{self, Frontier};
 use super::check_source;
 use crate::bitmap::Bitmap;
 use crate::media::Array;
-use crate::numa::Owners;
 use crate::team::Team;
 use crate::view::{Lists, View};
 
 /// Vertices of a level that a thread takes at once.
 const LEVEL_GRAIN: usize = 128;
+
+/// A level with more paths than this to a vertex is scaled by [`SCALE`].
+const PATHS_MAX: f64 = power_of_two(500);
+const SCALE: f64 = power_of_two(-500);
+/// And after that no vertex has fewer.
+const PATHS_MIN: f64 = power_of_two(-900);
+
+const fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
 
 /// An `f64` that one thread writes and many read, in another round of the team.
 #[derive(Debug)]
@@ -45,7 +56,7 @@ impl Values {
 /// ends of a path do not count. With all vertices as sources that is the betweenness centrality, in an undirected graph twice: each
 /// path is seen from both ends. O(vertices + edges) a source; 32 bytes a vertex.
 ///
-/// Numbers of paths are `f64`: exact up to 2^53 of them, rounded beyond.
+/// Numbers of paths are `f64`: exact up to 2^53 of them, rounded beyond, without an upper limit.
 ///
 /// ```
 /// use biombo_graph::csr::{Csr, Shape};
@@ -57,93 +68,102 @@ impl Values {
 /// ```
 ///
 /// # Errors
-/// `Invalid` for a source that is no vertex; `Io` when there is no memory.
+/// `Invalid` for a source that is no vertex, and when the numbers of shortest paths to vertices equally far from it lie further apart than
+/// 2^900; `Io` when there is no memory.
 pub fn brandes<V: View>(view: &V, sources: &[u32], team: &mut Team) -> Result<Array<f64>> {
     let vertices = view.vertices();
     sources.iter().try_for_each(|source| check_source(*source, vertices))?;
     let blocks = view.blocks();
     let scores = Values(blocks.zeroed(team)?);
-    let (paths, shares) = (Values(blocks.zeroed(team)?), Values(blocks.zeroed(team)?));
-    let level = Bitmap::new(vertices)?;
+    let (paths, shares) = (Values(blocks.any(team)?), Values(blocks.any(team)?));
+    let level = Bitmap::new(vertices, team)?;
     let (in_lists, out_lists) = (view.in_lists(), view.out_lists());
     for &source in sources {
-        let Levels { order, levels, shares: nodes } = levels(bfs(view, source, team)?.depths(), blocks.owners());
+        let levels = bfs::levels(view, source, team)?;
         paths.set(source, 1.0);
-        for (pair, below) in levels.windows(2).zip(&nodes[1..]) {
-            let above = &order[pair[0].clone()];
-            above.iter().for_each(|vertex| level.insert(*vertex));
-            each(&order, below, team, |vertex| {
-                let neighbors = in_lists.list(vertex).iter();
-                paths.set(vertex, neighbors.filter(|v| level.contains(**v)).map(|v| paths.get(*v)).sum());
+        // By what each level is scaled beside the one above it.
+        let mut scales = vec![1.0];
+        for pair in levels.windows(2) {
+            let (above, below) = (&pair[0], &pair[1]);
+            above.insert_into(&level, team);
+            let spans = team.gather(&below.shares, LEVEL_GRAIN, |range, span: &mut Span| {
+                for &vertex in &below.vertices[range] {
+                    let neighbors = in_lists.list(vertex).iter();
+                    let count = neighbors.filter(|v| level.contains(**v)).map(|v| paths.get(*v)).sum();
+                    paths.set(vertex, count);
+                    span.add(count);
+                }
             });
-            level.clear_words_of(above);
+            above.clear_from(&level, team);
+            scales.push(paths.scaled(below, spans, source, team)?);
         }
-        for at in (0..levels.len()).rev() {
-            let below = levels.get(at + 1).map_or(&[][..], |range| &order[range.clone()]);
-            below.iter().for_each(|vertex| level.insert(*vertex));
-            each(&order, &nodes[at], team, |vertex| {
+        let nothing = Frontier::default();
+        for (at, here) in levels.iter().enumerate().rev() {
+            let below = levels.get(at + 1).unwrap_or(&nothing);
+            let scale = scales.get(at + 1).copied().unwrap_or(1.0);
+            below.insert_into(&level, team);
+            each(here, team, |vertex| {
                 let neighbors = out_lists.list(vertex).iter();
                 let given = neighbors.filter(|v| level.contains(**v)).map(|v| shares.get(*v)).sum::<f64>();
-                let dependency = given * paths.get(vertex);
+                let dependency = given * scale * paths.get(vertex);
                 // What a vertex above takes of this one for each of its paths.
                 shares.set(vertex, (1.0 + dependency) / paths.get(vertex));
                 if vertex != source {
                     scores.set(vertex, scores.get(vertex) + dependency);
                 }
             });
-            level.clear_words_of(below);
+            below.clear_from(&level, team);
         }
     }
-    let mut answer = Array::<f64>::zeroed(vertices)?;
-    answer.iter_mut().zip(0..).for_each(|(answer, vertex)| *answer = scores.get(vertex));
+    let mut answer = blocks.any::<f64>(team)?;
+    let parts = blocks.split(&mut answer).into_iter().enumerate();
+    team.tasks_of(blocks.whole(), blocks.in_places(parts), |_, (block, part)| {
+        part.iter_mut().zip(blocks.range(block)).for_each(|(answer, vertex)| *answer = scores.get(vertex));
+    });
     Ok(answer)
 }
 
-/// The vertices that are reached.
-struct Levels {
-    /// By depth, those of a depth by their nodes, and ascending within each.
-    order: Vec<u32>,
-    /// Which part of them each depth has.
-    levels: Vec<Range<usize>>,
-    /// And of that each node.
-    shares: Vec<Vec<Range<usize>>>,
+/// The least and the most paths to some vertices.
+#[derive(Clone, Copy)]
+struct Span {
+    least: f64,
+    most: f64,
 }
 
-fn levels(depths: Vec<i64>, owners: &Owners) -> Levels {
-    let nodes = owners.nodes();
-    // Where the vertices of a depth and a node are.
-    let place = |depth: usize, vertex: u32| depth * nodes + owners.node(vertex);
-    let mut ends: Vec<usize> = Vec::new();
-    for (depth, vertex) in depths.iter().zip(0..) {
-        if let Ok(depth) = usize::try_from(*depth) {
-            if (depth + 1) * nodes > ends.len() {
-                ends.resize((depth + 1) * nodes, 0);
-            }
-            ends[place(depth, vertex)] += 1;
+impl Default for Span {
+    fn default() -> Self {
+        Self { least: f64::INFINITY, most: 0.0 }
+    }
+}
+
+impl Span {
+    #[inline]
+    fn add(&mut self, count: f64) {
+        self.least = self.least.min(count);
+        self.most = self.most.max(count);
+    }
+}
+
+impl Values {
+    /// Make the numbers of paths to the vertices of a level smaller, if they are large: by which factor.
+    fn scaled(&self, level: &Frontier, spans: Vec<Span>, source: u32, team: &mut Team) -> Result<f64> {
+        if spans.iter().all(|span| span.most <= PATHS_MAX) {
+            return Ok(1.0);
         }
-    }
-    let mut sum = 0;
-    for end in &mut ends {
-        (*end, sum) = (sum, sum + *end);
-    }
-    let mut order = vec![0; sum];
-    for (depth, vertex) in depths.into_iter().zip(0..) {
-        if let Ok(depth) = usize::try_from(depth) {
-            let end = &mut ends[place(depth, vertex)];
-            order[*end] = vertex;
-            *end += 1;
+        if spans.iter().any(|span| span.least * SCALE < PATHS_MIN) {
+            return Err(Error::invalid(format!(
+                "the numbers of shortest paths from vertex {source} to others equally far from it lie too far apart: \
+                 leave this source out"
+            )));
         }
+        each(level, team, |vertex| self.set(vertex, self.get(vertex) * SCALE));
+        Ok(SCALE)
     }
-    let begins = std::iter::once(0).chain(ends.iter().copied());
-    let ranges: Vec<Range<usize>> = begins.zip(&ends).map(|(begin, end)| begin..*end).collect();
-    let shares: Vec<Vec<Range<usize>>> = ranges.chunks(nodes).map(<[_]>::to_vec).collect();
-    let levels = shares.iter().map(|level| level[0].start..level[nodes - 1].end).collect();
-    Levels { order, levels, shares }
 }
 
 /// `work` on the vertices of a level.
-fn each(order: &[u32], shares: &[Range<usize>], team: &mut Team, work: impl Fn(u32) + Sync) {
-    team.walk(shares, LEVEL_GRAIN, |_, range| order[range].iter().for_each(|vertex| work(*vertex)));
+fn each(level: &Frontier, team: &mut Team, work: impl Fn(u32) + Sync) {
+    team.walk(&level.shares, LEVEL_GRAIN, |_, range| level.vertices[range].iter().for_each(|vertex| work(*vertex)));
 }
 
 /// Checks scores against those of Brandes' own formulation, with a queue and a stack. The tolerance is relative to the largest score.
@@ -169,8 +189,9 @@ fn scores_plainly<V: View>(view: &V, sources: &[u32]) -> Vec<f64> {
     let vertices = view.vertices();
     let mut scores = vec![0.0; vertices];
     for &source in sources {
-        let (mut depths, mut paths, mut shares) = (vec![-1i64; vertices], vec![0.0; vertices], vec![0.0; vertices]);
-        (depths[source as usize], paths[source as usize]) = (0, 1.0);
+        let (mut depths, mut shares) = (vec![-1i64; vertices], vec![0.0; vertices]);
+        let mut paths = vec![Large::default(); vertices];
+        (depths[source as usize], paths[source as usize]) = (0, Large { mantissa: 1.0, exponent: 0 });
         let mut stack = vec![source];
         let mut at = 0;
         while let Some(&vertex) = stack.get(at) {
@@ -181,15 +202,15 @@ fn scores_plainly<V: View>(view: &V, sources: &[u32]) -> Vec<f64> {
                     stack.push(neighbor);
                 }
                 if depths[neighbor as usize] == depths[vertex as usize] + 1 {
-                    paths[neighbor as usize] += paths[vertex as usize];
+                    paths[neighbor as usize] = paths[neighbor as usize].plus(paths[vertex as usize]);
                 }
             }
         }
         while let Some(vertex) = stack.pop() {
             for &neighbor in view.out_neighbors(vertex) {
                 if depths[neighbor as usize] == depths[vertex as usize] + 1 {
-                    shares[vertex as usize] +=
-                        paths[vertex as usize] / paths[neighbor as usize] * (1.0 + shares[neighbor as usize]);
+                    let part = paths[vertex as usize].by(paths[neighbor as usize]);
+                    shares[vertex as usize] += part * (1.0 + shares[neighbor as usize]);
                 }
             }
             if vertex != source {
@@ -198,4 +219,28 @@ fn scores_plainly<V: View>(view: &V, sources: &[u32]) -> Vec<f64> {
         }
     }
     scores
+}
+
+/// A number of any size: `mantissa` times 2 to the power of `exponent`.
+#[derive(Clone, Copy, Default)]
+struct Large {
+    mantissa: f64,
+    exponent: i32,
+}
+
+impl Large {
+    fn plus(self, other: Self) -> Self {
+        let exponent = self.exponent.max(other.exponent);
+        let of = |number: Self| number.mantissa * 2f64.powi(number.exponent - exponent);
+        let mantissa = of(self) + of(other);
+        // So far from the limit that a sum of two never meets it.
+        match mantissa > PATHS_MAX {
+            true => Self { mantissa: mantissa * SCALE, exponent: exponent + 500 },
+            false => Self { mantissa, exponent },
+        }
+    }
+
+    fn by(self, other: Self) -> f64 {
+        self.mantissa / other.mantissa * 2f64.powi(self.exponent - other.exponent)
+    }
 }

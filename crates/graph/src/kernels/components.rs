@@ -19,10 +19,9 @@ impl Components {
     /// Each vertex for itself.
     pub(super) fn alone<V: View>(view: &V, team: &mut Team) -> Result<Self> {
         let blocks = view.blocks();
-        let labels: Array<AtomicU32> = blocks.zeroed(team)?;
-        team.walk(blocks.shares(), 1, |_, places| {
-            places.flat_map(|place| blocks.members(place)).for_each(|v| labels[v as usize].store(v, Relaxed));
-        });
+        let labels: Array<AtomicU32> = blocks.any(team)?;
+        let of = &labels[..];
+        team.walk(blocks.shares(), 1, |_, places| blocks.each_member(places, |v| of[v as usize].store(v, Relaxed)));
         Ok(Self { labels })
     }
 
@@ -59,18 +58,18 @@ impl Components {
     pub(super) fn compress<V: View>(&self, view: &V, team: &mut Team) {
         let blocks = view.blocks();
         team.walk(blocks.shares(), 1, |_, places| {
-            for vertex in places.flat_map(|place| blocks.members(place)) {
+            blocks.each_member(places, |vertex| {
                 let mut label = self.label(vertex);
                 let mut above = self.label(label);
                 if label == above {
-                    continue;
+                    return;
                 }
                 while label != above {
                     label = above;
                     above = self.label(label);
                 }
                 self.labels[vertex as usize].store(label, Relaxed);
-            }
+            });
         });
     }
 }

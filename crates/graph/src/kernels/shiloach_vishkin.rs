@@ -5,7 +5,6 @@
 //! Sources: Shiloach, Vishkin, "An O(log n) parallel connectivity algorithm", Journal of Algorithms 3, 1982; Bader, Cong, Feo,
 //! "On the Architectural Requirements for Efficient Execution of Graph Algorithms", ICPP 2005.
 
-use std::iter::StepBy;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -13,7 +12,7 @@ use biombo_base::Result;
 
 use super::components::Components;
 use crate::team::Team;
-use crate::view::{Lists, View};
+use crate::view::{Blocks, Lists, View};
 
 /// The connected components (of a directed graph: weakly connected). O((vertices + edges) log vertices); 4 bytes a vertex.
 ///
@@ -22,11 +21,13 @@ use crate::view::{Lists, View};
 pub fn shiloach_vishkin<V: View>(view: &V, team: &mut Team) -> Result<Components> {
     let components = Components::alone(view, team)?;
     let blocks = view.blocks();
+    // Of an undirected edge, one end is enough.
+    let both_ends = view.is_directed();
     let mut goes_on = true;
     while goes_on {
         let changed = AtomicBool::new(false);
         team.walk(blocks.shares(), 1, |_, places| {
-            if places.filter(|place| hook(view.out_lists(), blocks.members(*place), &components.labels)).count() > 0 {
+            if hook(view.out_lists(), blocks, places, &components.labels, both_ends) {
                 changed.store(true, Relaxed);
             }
         });
@@ -36,15 +37,20 @@ pub fn shiloach_vishkin<V: View>(view: &V, team: &mut Team) -> Result<Components
     Ok(components)
 }
 
-/// Hang roots below smaller ones along the edges of some vertices; whether there was any. A hook may be undone by another thread's: the next
-/// round looks again.
+/// Hang roots below smaller ones along the edges of some vertices, or only those to smaller vertices; whether there was any. A hook may be
+/// undone by another thread's: the next round looks again. All labels are roots when a round begins, so that a round without a hook has
+/// seen both ends of every edge with the same one.
 #[inline(never)]
-fn hook(lists: impl Lists, members: StepBy<Range<u32>>, labels: &[AtomicU32]) -> bool {
+fn hook(lists: impl Lists, blocks: &Blocks, places: Range<usize>, labels: &[AtomicU32], both_ends: bool) -> bool {
     let label = |vertex: u32| labels[vertex as usize].load(Relaxed);
     let mut has_hooked = false;
-    for vertex in members {
-        for &neighbor in lists.list(vertex) {
-            let (one, other) = (label(vertex), label(neighbor));
+    blocks.each_list(places, lists, |vertex, list| {
+        let mut one = label(vertex);
+        for &neighbor in list {
+            if neighbor >= vertex && !both_ends {
+                break;
+            }
+            let other = label(neighbor);
             if one == other {
                 continue;
             }
@@ -52,8 +58,9 @@ fn hook(lists: impl Lists, members: StepBy<Range<u32>>, labels: &[AtomicU32]) ->
             if label(high) == high {
                 labels[high as usize].store(low, Relaxed);
                 has_hooked = true;
+                one = label(vertex);
             }
         }
-    }
+    });
     has_hooked
 }

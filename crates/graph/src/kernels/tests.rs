@@ -158,6 +158,57 @@ fn a_search_goes_up_and_down_again() {
     }
 }
 
+#[test]
+fn scores_that_nobody_asks_for_need_not_be_kept() {
+    for (name, shape) in [("kron:10:8", Shape::DIRECTED), ("uniform:11:3", Shape::GAP)] {
+        let synthetic: Synthetic = name.parse().unwrap();
+        let edges = synthetic.draw(&mut team()).unwrap();
+        let graph = Csr::build(synthetic.vertices(), &edges, shape, &mut team()).unwrap();
+        for iterations in [0, 1, 2, 3, 9] {
+            // A tolerance that is never met has every iteration's scores compared with those before.
+            let [passed, kept] = [0.0, f64::MIN_POSITIVE]
+                .map(|tolerance| pagerank(&graph, Stop { iterations, tolerance }, &mut team()).unwrap());
+            assert!(*passed.scores == *kept.scores, "{name}, {iterations} iterations");
+            assert_eq!((passed.iterations, passed.change), (iterations, kept.change), "{name}");
+        }
+    }
+}
+
+/// A chain of diamonds from vertex 0 on: from each joint, two ways to the next one. The number of its vertices.
+fn diamonds(count: u32) -> (u32, Vec<Edge>) {
+    let of = |at: u32| [[3 * at, 3 * at + 1], [3 * at, 3 * at + 2], [3 * at + 1, 3 * at + 3], [3 * at + 2, 3 * at + 3]];
+    (3 * count + 1, (0..count).flat_map(of).collect())
+}
+
+#[test]
+fn more_paths_than_a_number_holds_are_no_matter() {
+    const COUNT: u32 = 1400;
+    let (vertices, edges) = diamonds(COUNT);
+    let graph = Csr::build(vertices as usize, &edges, Shape::GAP, &mut team()).unwrap();
+    let scores = brandes(&graph, &[0], &mut team()).unwrap();
+    for at in 1..COUNT {
+        // All that is behind a joint is reached through it, and half of it through either way to it.
+        let behind = f64::from(vertices - 1 - 3 * at);
+        let (joint, way) = (scores[3 * at as usize], scores[3 * at as usize - 1]);
+        assert!((joint - behind).abs() < 1e-9 * behind.max(1.0), "joint {at}: {joint}, not {behind}");
+        assert!((way - (behind + 1.0) / 2.0).abs() < 1e-9 * behind.max(1.0), "way {at}: {way}");
+    }
+    brandes::verify(&graph, &[0], &scores, 1e-9).unwrap();
+
+    // A single path beside them, as long: the numbers lie too far apart.
+    let (first, length) = (vertices, 2 * COUNT);
+    let mut edges = edges;
+    edges.push([0, first]);
+    edges.extend((first..first + length - 1).map(|vertex| [vertex, vertex + 1]));
+    let graph = Csr::build((first + length) as usize, &edges, Shape::GAP, &mut team()).unwrap();
+    let error = brandes(&graph, &[0], &mut team()).unwrap_err();
+    assert!(error.to_string().contains("too far apart"), "{error}");
+    // From its other end everything is well.
+    let end = first + length - 1;
+    let scores = brandes(&graph, &[end], &mut team()).unwrap();
+    brandes::verify(&graph, &[end], &scores, 1e-9).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -1,8 +1,9 @@
 //! Where the memory of lists and results lies.
 //!
 //! Lists of neighbours and arrays with an element a vertex are cut where vertices change their node, at whole pages: a page follows the
-//! vertex that it begins with. Units of vertices are large enough for that (4 KiB of 4-byte elements). Striped vertices (round robin) share
-//! pages: those go to the nodes in turn, which is what the share of each node comes to.
+//! vertex that it begins with. Units of vertices are large enough for that (4 KiB of 4-byte elements), but of huge pages only those of
+//! large graphs are: of others, results are on small ones. Striped vertices (round robin) share pages: those go to the nodes in turn, which
+//! is what the share of each node comes to.
 
 use std::ops::Range;
 
@@ -13,10 +14,13 @@ use biombo_base::{Error, Result};
 use super::Owners;
 use crate::team::Bind;
 
+/// Of a huge page.
+const HUGE_BYTES: usize = 2 << 20;
+
 /// How memory comes to lie on nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Allocation {
-    /// It is bound to the node of its vertices; pages that lie elsewhere move.
+    /// It goes to the node of its vertices as long as that has room; pages that lie elsewhere move.
     Bind,
     /// It lies where it is touched first: threads of a node write its vertices' memory first.
     FirstTouch,
@@ -107,8 +111,15 @@ impl Home {
         self.allocation
     }
 
-    fn is_idle(&self) -> bool {
+    /// Whether memory stays where the system puts it.
+    pub(super) fn is_idle(&self) -> bool {
         self.nodes.len() < 2 || self.why_not.is_some() || self.allocation == Allocation::FirstTouch
+    }
+
+    /// Whether the vertices of neighbouring units of `unit_bytes` bytes may be on different nodes, and a huge page would have both.
+    pub(crate) fn needs_small_pages(&self, unit_bytes: usize) -> bool {
+        let places = self.nodes.len() > 1 && self.why_not.is_none() && self.allocation != Allocation::Interleave;
+        places && !unit_bytes.is_multiple_of(HUGE_BYTES)
     }
 
     /// Bring an array with an element a vertex to the nodes of its vertices.
@@ -123,7 +134,7 @@ impl Home {
             return place(array, Policy::Interleave(&self.nodes));
         }
         let stretches = owners.stretches(array.len());
-        stretches.into_iter().try_for_each(|(range, node)| place(&array[range], Policy::Bind(self.node(node))))
+        stretches.into_iter().try_for_each(|(range, node)| place(&array[range], Policy::Prefer(self.node(node))))
     }
 
     /// Bring the lists of a layout of `vertices` vertices to the nodes of these.
@@ -138,9 +149,23 @@ impl Home {
             return lists.memory_of(0..vertices, &mut |memory| memory.place(Policy::Interleave(&self.nodes)));
         }
         for (range, node) in owners.stretches(vertices) {
-            lists.memory_of(range, &mut |memory| memory.place(Policy::Bind(self.node(node))))?;
+            lists.memory_of(range, &mut |memory| memory.place(Policy::Prefer(self.node(node))))?;
         }
         Ok(())
+    }
+
+    /// The node that a vertex's lists belong to; `None` for all of them in turn.
+    pub(super) fn node_of(&self, owners: &Owners, vertex: u32) -> Option<usize> {
+        let is_dealt = self.allocation == Allocation::Bind && !owners.is_striped();
+        is_dealt.then(|| owners.node(vertex))
+    }
+
+    /// Bring a stretch of lists to a node, or to all of them in turn.
+    pub(super) fn place_on(&self, memory: Memory<'_>, node: Option<usize>) -> Result<()> {
+        match node {
+            Some(node) => memory.place(Policy::Prefer(self.node(node))),
+            None => memory.place(Policy::Interleave(&self.nodes)),
+        }
     }
 
     /// The kernel's number of a node. Owners may have another number of nodes than there are.
@@ -155,10 +180,42 @@ impl Home {
 }
 
 impl Memory<'_> {
+    /// Where it begins and how many bytes it is.
+    pub(super) fn extent(&self) -> (usize, usize) {
+        match self {
+            Self::Numbers(memory) => (memory.as_ptr() as usize, size_of_val(*memory)),
+            Self::Offsets(memory) => (memory.as_ptr() as usize, size_of_val(*memory)),
+        }
+    }
+
     fn place(self, policy: Policy<'_>) -> Result<()> {
         match self {
             Self::Numbers(memory) => place(memory, policy),
             Self::Offsets(memory) => place(memory, policy),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_pages_are_left_where_they_would_have_vertices_of_several_nodes() {
+        for (nodes, allocation, unit_bytes, needs) in [
+            (&[0, 1][..], Allocation::FirstTouch, 16 << 10, true),
+            (&[0, 1], Allocation::Bind, 16 << 10, true),
+            (&[0, 1], Allocation::Bind, 4 << 20, false),
+            (&[0, 1], Allocation::Interleave, 16 << 10, false),
+            (&[0], Allocation::FirstTouch, 16 << 10, false),
+        ] {
+            assert_eq!(
+                Home::of_nodes(nodes, allocation).needs_small_pages(unit_bytes),
+                needs,
+                "{nodes:?} {allocation:?}"
+            );
+        }
+        let virtual_ones = Home { why_not: Some("virtual".to_owned()), ..Home::of_nodes(&[0, 1], Allocation::Bind) };
+        assert!(!virtual_ones.needs_small_pages(4096));
     }
 }

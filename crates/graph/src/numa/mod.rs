@@ -1,6 +1,7 @@
 //! Vertices dealt to NUMA nodes: where they are walked over, and where their memory lies.
 //!
 //! A [`Placement`] says which node has which vertex ([`Owners`]); [`Placed`] is a view of any layout whose blocks are dealt accordingly;
+//! a [`Standing`] placement follows a graph that changes;
 //! a [`Team`](crate::team::Team) whose threads are bound to nodes ([`Bind`](crate::team::Bind)) walks over each node's vertices there;
 //! an [`Allocation`] says how lists and results come to lie on the nodes of their vertices.
 //!
@@ -16,6 +17,7 @@ mod auto;
 mod memory;
 mod owners;
 mod placed;
+mod standing;
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,6 +28,7 @@ pub use auto::{Choice, Work, choose};
 pub use memory::{Allocation, Home, Memory, Spreading};
 pub use owners::{Load, Owners};
 pub use placed::Placed;
+pub use standing::{Kept, Standing};
 
 /// Which node has which vertex, as a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

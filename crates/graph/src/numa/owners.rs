@@ -63,6 +63,16 @@ impl Load {
     }
 }
 
+/// The node with the fewest edges, the first of several.
+fn least(edges: &[u64]) -> usize {
+    (0..edges.len()).min_by_key(|node| edges[*node]).unwrap_or(0)
+}
+
+/// The node with the most.
+fn most(edges: &[u64]) -> usize {
+    (0..edges.len()).max_by_key(|node| edges[*node]).unwrap_or(0)
+}
+
 impl Owners {
     /// One node has all of them.
     pub fn one() -> Self {
@@ -132,6 +142,52 @@ impl Owners {
             }
         }
         stretches
+    }
+
+    /// The same owners for a graph that has changed, of which `load` was taken: vertices that came since belong to nodes with the fewest edges.
+    /// And when a node has more than `1 + drift` times its share, units go from the fullest to the least full until none has more than half of
+    /// that excess, or no unit fits: the fewest, for each one is the largest that does. How many went. Striped vertices stay as they are.
+    /// O(units + moves * units).
+    pub fn rebalanced(&self, load: &Load, drift: f64) -> (Self, usize) {
+        let mut owners = self.clone();
+        if self.nodes == 1 || self.is_striped {
+            return (owners, 0);
+        }
+        let shift = unit_shift(load.vertices);
+        if shift != self.shift {
+            // Units have become larger or smaller: each belongs where its first vertex did.
+            let of = |unit: usize| self.by_unit.get((unit << shift) >> self.shift).copied();
+            owners.by_unit = (0..load.by_unit.len()).map_while(of).collect();
+            owners.shift = shift;
+        }
+        owners.by_unit.truncate(load.by_unit.len());
+        let mut edges = vec![0u64; self.nodes];
+        owners.by_unit.iter().zip(&load.by_unit).for_each(|(node, more)| edges[usize::from(*node)] += more);
+        for more in &load.by_unit[owners.by_unit.len()..] {
+            let least = least(&edges);
+            owners.by_unit.push(least as u8);
+            edges[least] += more;
+        }
+        let share = load.edges() as f64 / self.nodes as f64;
+        let mut goal = 1.0 + drift;
+        let mut moved = 0;
+        loop {
+            let (fullest, least) = (most(&edges), least(&edges));
+            if edges[fullest] as f64 <= share * goal {
+                return (owners, moved);
+            }
+            goal = 1.0 + drift / 2.0;
+            // Whatever is larger would only change who is the fullest.
+            let room = (edges[fullest] - edges[least]) / 2;
+            let fits =
+                |(unit, of): &(usize, &u64)| usize::from(owners.by_unit[*unit]) == fullest && (1..=room).contains(*of);
+            let largest = load.by_unit.iter().enumerate().filter(fits).max_by_key(|(unit, of)| (**of, *unit));
+            let Some((unit, of)) = largest else { return (owners, moved) };
+            owners.by_unit[unit] = least as u8;
+            edges[fullest] -= of;
+            edges[least] += of;
+            moved += 1;
+        }
     }
 
     /// How many edges lead to the vertices of each node. O(vertices), shared by the team.

@@ -31,7 +31,12 @@ pub struct Placed<'v, V> {
 impl<'v, V: View> Placed<'v, V> {
     /// The graph of `view`, of which `load` was taken, with its vertices dealt to `nodes` nodes. O(blocks).
     pub fn new(view: &'v V, placement: Placement, nodes: usize, load: &Load) -> Self {
-        Self { view, blocks: view.blocks().clone().dealt(Owners::new(placement, nodes, load)) }
+        Self::owned(view, Owners::new(placement, nodes, load))
+    }
+
+    /// The graph of `view` with these owners of its vertices. O(blocks).
+    pub fn owned(view: &'v V, owners: Owners) -> Self {
+        Self { view, blocks: view.blocks().clone().dealt(owners) }
     }
 
     /// The results of kernels lie in the memory of the nodes.

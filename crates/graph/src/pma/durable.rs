@@ -8,14 +8,15 @@
 //! 1. A batch is taken in after its record was kept, as durably as was asked, and batches in the order of their records: replaying
 //!    gives the same graph.
 //! 2. The image is replaced once everything before its `applied` is durable, at once; records go only after that is durable.
-//! 3. Once a record may be there or not (a failed write or sync), no later batch is taken in.
+//! 3. Once a record may be there or not (a failed write or sync), or a thread ended between a record and its batch, no later batch is
+//!    taken in.
 //!
 //! Crash argument: at any time there is one image, and durable records reach from its `applied`, or from before, without a gap to the last batch
 //! that was acknowledged as `Sync`. Opening reads the one and replays the others, each batch whole or not at all.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use biombo_base::io::Io;
 use biombo_base::{Error, ErrorKind, Result};
@@ -23,6 +24,8 @@ use biombo_journal::{BATCH_BYTES_MAX, Durability, JournalOptions};
 
 use super::kept::{Disk, Kept, Media, Pmem, Visit};
 use super::names::Names;
+use super::saver::Saver;
+use super::turn::Turn;
 use super::{Changing, Image, Layout, Snapshot, Update, record};
 use crate::csr::file::{self, Contents};
 use crate::csr::{Csr, Shape};
@@ -40,12 +43,14 @@ pub struct DurableOptions {
     pub journal: JournalOptions,
     /// The graph is saved anew when so many bytes of batches have come since.
     pub checkpoint_bytes: u64,
+    /// That is done by a thread of its own, and no batch waits for it, unless it falls far behind. Otherwise by who brings the batch.
+    pub saves_aside: bool,
 }
 
 impl Default for DurableOptions {
-    /// Segments of 16 MiB, saved every 256 MiB.
+    /// Segments of 16 MiB, saved every 256 MiB, aside.
     fn default() -> Self {
-        Self { journal: JournalOptions::default(), checkpoint_bytes: 256 << 20 }
+        Self { journal: JournalOptions::default(), checkpoint_bytes: 256 << 20, saves_aside: true }
     }
 }
 
@@ -72,6 +77,20 @@ pub type Durable = DurableChanging<Image>;
 /// A graph that changes and survives, in memory in the layout `L`. What is kept is the same for every layout, so that a graph may be opened in
 /// another one than it was made in. All methods may be called by any number of threads.
 pub struct DurableChanging<L: Layout> {
+    /// Ends before anything else goes.
+    saver: Option<Saver>,
+    inner: Arc<Inner<L>>,
+    _owner: Option<Owner>,
+}
+
+/// Who brings batches waits for a save that is under way when this many times the bytes that make one due have come.
+const BEHIND_MAX: u64 = 4;
+
+/// When the next save is due: somebody is at it.
+const UNDER_WAY: u64 = u64::MAX;
+
+/// What the saver shares.
+struct Inner<L: Layout> {
     graph: Changing<L>,
     kept: Kept,
     turn: Turn,
@@ -83,42 +102,6 @@ pub struct DurableChanging<L: Layout> {
     /// When they are so many, it is saved again.
     save_at: AtomicU64,
     saving: Mutex<()>,
-    _owner: Option<Owner>,
-}
-
-/// Lets threads through in the order of their numbers.
-struct Turn {
-    state: Mutex<Turns>,
-    moved: Condvar,
-}
-
-struct Turns {
-    next: u64,
-    /// Why nobody comes through any more.
-    failed: Option<String>,
-}
-
-impl Turn {
-    /// Do `work` when all before `number` have done theirs.
-    fn take<T>(&self, number: u64, work: impl FnOnce() -> T) -> Result<T> {
-        let mut turns = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while turns.next != number {
-            if let Some(why) = &turns.failed {
-                return Err(Error::poisoned(why));
-            }
-            turns = self.moved.wait(turns).unwrap_or_else(PoisonError::into_inner);
-        }
-        let done = work();
-        turns.next += 1;
-        self.moved.notify_all();
-        Ok(done)
-    }
-
-    fn fail(&self, why: &Error) {
-        let mut turns = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.failed.get_or_insert_with(|| why.to_string());
-        self.moved.notify_all();
-    }
 }
 
 impl<L: Layout> DurableChanging<L> {
@@ -277,8 +260,8 @@ impl<L: Layout> DurableChanging<L> {
         if kept.next() != next {
             return Err(gap(kept.next(), next));
         }
-        let turn = Turn { state: Mutex::new(Turns { next, failed: None }), moved: Condvar::new() };
-        Ok(Self {
+        let turn = Turn::from(next);
+        let inner = Arc::new(Inner {
             graph: changing,
             kept,
             turn,
@@ -287,8 +270,10 @@ impl<L: Layout> DurableChanging<L> {
             logged: AtomicU64::new(logged),
             save_at: AtomicU64::new(options.checkpoint_bytes),
             saving: Mutex::new(()),
-            _owner: owner,
-        })
+        });
+        let of_saver = inner.clone();
+        let saver = options.saves_aside.then(|| Saver::start(move || of_saver.save_due()));
+        Ok(Self { saver: saver.transpose()?, inner, _owner: owner })
     }
 
     /// Take `updates` in, one after the other and all together, as durably as asked: batches of several threads share a write and a sync.
@@ -302,27 +287,34 @@ impl<L: Layout> DurableChanging<L> {
         if bytes.len() > BATCH_BYTES_MAX - 8 {
             return Err(Error::invalid(format!("a batch of {} updates is too large: split it", updates.len())));
         }
-        self.graph.check_room(updates)?;
-        let prepared = self.graph.prepare(updates);
+        let inner = &*self.inner;
+        inner.graph.check_room(updates)?;
+        let prepared = inner.graph.prepare(updates);
         let bytes_kept = bytes.len() as u64;
-        let number = self.kept.append(bytes, durability).inspect_err(|error| {
+        let number = inner.kept.append(bytes, durability).inspect_err(|error| {
             if error.kind() != ErrorKind::Full {
-                self.turn.fail(error);
+                inner.turn.fail(error);
             }
         })?;
-        let (_, due) = self.turn.take(number, || self.graph.admit(updates, prepared))??;
-        self.graph.merge(&due)?;
-        let logged = self.logged.fetch_add(bytes_kept, Relaxed) + bytes_kept;
-        // Somebody else is at it? Then there is nothing to do.
-        if logged >= self.save_at.load(Relaxed)
-            && let Ok(_saving) = self.saving.try_lock()
-        {
-            // A failure is not the batch's, which is kept: who asks for a checkpoint hears of it. Try again later.
-            let saved = self.save();
-            let wait = if saved.is_ok() { 0 } else { logged };
-            self.save_at.store(wait + self.checkpoint_bytes, Relaxed);
-        }
+        let (_, due) = inner.turn.take(number, || inner.graph.admit(updates, prepared))??;
+        inner.graph.merge(&due)?;
+        self.count(bytes_kept);
         Ok(number)
+    }
+
+    /// So many bytes of batches more: see to it that the graph is saved when that is due.
+    fn count(&self, bytes: u64) {
+        let inner = &*self.inner;
+        let logged = inner.logged.fetch_add(bytes, Relaxed) + bytes;
+        let due = inner.save_at.load(Relaxed);
+        if logged >= due && inner.save_at.compare_exchange(due, UNDER_WAY, Relaxed, Relaxed).is_ok() {
+            match &self.saver {
+                Some(saver) => saver.ask(),
+                None => inner.save_due(),
+            }
+        } else if due == UNDER_WAY && logged >= inner.checkpoint_bytes.saturating_mul(BEHIND_MAX) {
+            drop(inner.saving());
+        }
     }
 
     /// Make everything that was taken in durable.
@@ -330,7 +322,7 @@ impl<L: Layout> DurableChanging<L> {
     /// # Errors
     /// `Poisoned`, `Full`, `Io`.
     pub fn sync(&self) -> Result<()> {
-        self.kept.sync().inspect_err(|error| self.turn.fail(error))
+        self.inner.sync()
     }
 
     /// Save the graph, so that opening it has nothing to replay, and forget the records up to here. Others go on applying.
@@ -338,8 +330,72 @@ impl<L: Layout> DurableChanging<L> {
     /// # Errors
     /// `Full`, `Io`: what was saved before, and the records since, are still there.
     pub fn checkpoint(&self) -> Result<()> {
-        let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
-        self.save()
+        let _saving = self.inner.saving();
+        self.inner.save()
+    }
+
+    /// See [`Changing::snapshot`].
+    ///
+    /// # Errors
+    /// `Io` when there is no memory.
+    pub fn snapshot(&self, team: &mut Team) -> Result<Snapshot<L>> {
+        self.inner.graph.snapshot(team)
+    }
+
+    /// See [`Changing::neighbors`].
+    pub fn neighbors(&self, id: u64) -> Option<Vec<u64>> {
+        self.inner.graph.neighbors(id)
+    }
+
+    /// See [`Changing::in_neighbors`].
+    pub fn in_neighbors(&self, id: u64) -> Option<Vec<u64>> {
+        self.inner.graph.in_neighbors(id)
+    }
+
+    /// How many vertices there are.
+    pub fn vertices(&self) -> usize {
+        self.inner.graph.vertices()
+    }
+
+    /// What kind of graph it is.
+    pub fn shape(&self) -> Shape {
+        self.inner.graph.shape()
+    }
+
+    /// What it is kept on.
+    pub fn media(&self) -> Media {
+        self.inner.kept.media()
+    }
+
+    /// How much memory the graph takes, in bytes; see [`Changing::memory_bytes`].
+    pub fn memory_bytes(&self) -> usize {
+        self.inner.graph.memory_bytes()
+    }
+
+    /// How many bytes of batches came since the graph was saved: what opening it replays.
+    pub fn logged_bytes(&self) -> u64 {
+        self.inner.logged.load(Relaxed)
+    }
+}
+
+impl<L: Layout> Inner<L> {
+    fn saving(&self) -> MutexGuard<'_, ()> {
+        self.saving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.kept.sync().inspect_err(|error| self.turn.fail(error))
+    }
+
+    /// What somebody found to be due. A failure is no batch's, for those are kept: who asks for a checkpoint hears of it. Here it is tried
+    /// again after as many bytes more.
+    fn save_due(&self) {
+        let _saving = self.saving();
+        let wait = match self.save() {
+            Ok(()) => 0,
+            Err(_) => self.logged.load(Relaxed),
+        };
+        self.save_at.store(wait.saturating_add(self.checkpoint_bytes), Relaxed);
     }
 
     /// With `saving` held.
@@ -352,49 +408,6 @@ impl<L: Layout> DurableChanging<L> {
         self.kept.save(&snapshot, self.graph.shape().keeps_loops, applied)?;
         self.logged.fetch_sub(logged, Relaxed);
         Ok(())
-    }
-
-    /// See [`Changing::snapshot`].
-    ///
-    /// # Errors
-    /// `Io` when there is no memory.
-    pub fn snapshot(&self, team: &mut Team) -> Result<Snapshot<L>> {
-        self.graph.snapshot(team)
-    }
-
-    /// See [`Changing::neighbors`].
-    pub fn neighbors(&self, id: u64) -> Option<Vec<u64>> {
-        self.graph.neighbors(id)
-    }
-
-    /// See [`Changing::in_neighbors`].
-    pub fn in_neighbors(&self, id: u64) -> Option<Vec<u64>> {
-        self.graph.in_neighbors(id)
-    }
-
-    /// How many vertices there are.
-    pub fn vertices(&self) -> usize {
-        self.graph.vertices()
-    }
-
-    /// What kind of graph it is.
-    pub fn shape(&self) -> Shape {
-        self.graph.shape()
-    }
-
-    /// What it is kept on.
-    pub fn media(&self) -> Media {
-        self.kept.media()
-    }
-
-    /// How much memory the graph takes, in bytes; see [`Changing::memory_bytes`].
-    pub fn memory_bytes(&self) -> usize {
-        self.graph.memory_bytes()
-    }
-
-    /// How many bytes of batches came since the graph was saved: what opening it replays.
-    pub fn logged_bytes(&self) -> u64 {
-        self.logged.load(Relaxed)
     }
 }
 

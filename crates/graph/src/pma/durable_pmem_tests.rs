@@ -12,7 +12,9 @@ use crate::media::persistent::recorder::{Crash, CrashPoints, Forgotten, Recorder
 use crate::pma::tests::model::Model;
 
 pub(super) fn options(segment_bytes: u64, checkpoint_bytes: u64) -> DurableOptions {
-    DurableOptions { journal: JournalOptions { segment_bytes, ..JournalOptions::default() }, checkpoint_bytes }
+    let journal = JournalOptions { segment_bytes, ..JournalOptions::default() };
+    // Saved where the batch is brought, so that a seed is one history.
+    DurableOptions { journal, checkpoint_bytes, saves_aside: false }
 }
 
 pub(super) fn open_with(medium: &Recorder, segment_bytes: u64, checkpoint_bytes: u64) -> Result<Durable> {

@@ -21,7 +21,7 @@ pub(super) fn team() -> Team {
 fn options(modes: Modes, checkpoint_bytes: u64) -> DurableOptions {
     // With direct writes, batches are durable though nobody asked for it; with others they are not.
     let journal = JournalOptions { segment_bytes: 8192, modes, unsynced_segments_max: 2, ..JournalOptions::default() };
-    DurableOptions { journal, checkpoint_bytes }
+    DurableOptions { journal, checkpoint_bytes, saves_aside: false }
 }
 
 fn create(io: &SimIo, shape: Shape) -> Result<()> {
@@ -41,7 +41,7 @@ fn open(io: &SimIo, checkpoint_bytes: u64) -> Result<Durable> {
 
 /// How many batches it has: what the models are counted by.
 pub(super) fn batches(graph: &Durable) -> usize {
-    (graph.first + graph.snapshot(&mut team()).unwrap().sequence() - 1) as usize
+    (graph.inner.first + graph.snapshot(&mut team()).unwrap().sequence() - 1) as usize
 }
 
 pub(super) fn check(graph: &Durable, model: &Model) -> Result<(), String> {
@@ -330,26 +330,6 @@ fn goes_on<L: Layout>(io: &SimIo, model: &mut Model, random: &mut Random) {
 }
 
 #[test]
-fn batches_pass_in_the_order_of_their_records_and_none_after_a_failure() {
-    let turn = Turn { state: Mutex::new(Turns { next: 1, failed: None }), moved: Condvar::new() };
-    let passed = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for number in (1..=20).rev() {
-            let (turn, passed) = (&turn, &passed);
-            scope.spawn(move || turn.take(number, || passed.lock().unwrap().push(number)).unwrap());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    });
-    assert!(passed.into_inner().unwrap().into_iter().eq(1..=20));
-    std::thread::scope(|scope| {
-        let waits = scope.spawn(|| turn.take(22, || ()));
-        std::thread::sleep(Duration::from_millis(5));
-        turn.fail(&Error::invalid("as planned"));
-        assert_eq!(waits.join().unwrap().unwrap_err().kind(), ErrorKind::Poisoned);
-    });
-}
-
-#[test]
 fn one_has_the_directory_and_others_hear_who() {
     let io = SimIo::new(1);
     assert_eq!(open(&io, 1).err().unwrap().kind(), ErrorKind::NotFound);
@@ -413,4 +393,27 @@ proptest! {
             check(&graph, &model).map_err(TestCaseError::fail)?;
         }
     }
+}
+
+#[test]
+fn a_graph_saves_itself_aside_and_drops_what_it_has_saved() {
+    let io = SimIo::new(1);
+    create(&io, Shape::DIRECTED).unwrap();
+    let options = DurableOptions { saves_aside: true, ..options(MODES[0], 4000) };
+    let open = || Durable::open(Arc::new(io.clone()), Path::new(DIR), options.clone(), &mut team()).unwrap();
+    let mut model = Model::new(Shape::DIRECTED);
+    let graph = open();
+    for batch in 0..400u64 {
+        let updates: Vec<Update> = (0..10).map(|n| Update::InsertEdge(batch % 50, batch + n)).collect();
+        graph.apply(&updates, Durability::Os).unwrap();
+        model.apply(&updates);
+        // Who brings batches waits once too much has come for the saver to keep up with.
+        assert!(graph.logged_bytes() <= 4000 * (BEHIND_MAX + 2), "{} bytes at batch {batch}", graph.logged_bytes());
+    }
+    check(&graph, &model).unwrap();
+    drop(graph);
+    let graph = open();
+    assert!(graph.logged_bytes() < 4000 * (BEHIND_MAX + 2), "{} bytes to replay", graph.logged_bytes());
+    assert!(graph.inner.first > 0, "it was saved");
+    check(&graph, &model).unwrap();
 }

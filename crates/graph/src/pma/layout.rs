@@ -8,6 +8,7 @@
 //! 3. After [`Layout::settle`] every change that was brought in is in the lists, and nothing waits.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use biombo_base::Result;
@@ -53,6 +54,13 @@ pub trait Layout: fmt::Debug + Send + Sync + Sized + 'static {
     /// How many there are.
     #[doc(hidden)]
     fn degree(&self, local: usize) -> usize;
+
+    /// `work` on some vertices of the section, with their neighbours.
+    #[doc(hidden)]
+    #[inline]
+    fn each(&self, locals: Range<usize>, mut work: impl FnMut(usize, &[u32])) {
+        locals.for_each(|local| work(local, self.list(local)));
+    }
 
     /// All of its memory.
     #[doc(hidden)]

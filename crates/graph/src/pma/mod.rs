@@ -63,10 +63,12 @@ mod kept;
 pub(crate) mod layout;
 mod names;
 mod record;
+mod saver;
 mod side;
 mod snapshot;
 mod spread;
 pub(crate) mod tuning;
+mod turn;
 mod update;
 
 use std::collections::HashSet;
@@ -395,7 +397,8 @@ impl<L: Layout> Changing<L> {
     /// Changes of `edges` between the first `vertices` vertices, as the lists of both ends see them.
     fn grouped(&self, edges: &[Stored], vertices: usize) -> [Grouped; 2] {
         let sections = vertices.div_ceil(VERTICES);
-        let kept = |edge: &&Stored| self.shape.keeps_loops || edge.0 != edge.1;
+        // A loop that the graph began with may go, whether or not new ones come.
+        let kept = |edge: &&Stored| self.shape.keeps_loops || edge.0 != edge.1 || !edge.2;
         let turned = |edge: &Stored| (edge.1, edge.0, edge.2);
         let kept = edges.iter().filter(kept);
         if self.shape.is_directed {

@@ -115,11 +115,6 @@ impl Names {
         self.table.get_or_insert_with(|| Table::of(0..count))
     }
 
-    /// The names as they are now, whatever becomes of them.
-    fn view(&self) -> (usize, Option<Vec<Arc<Vec<u64>>>>) {
-        (self.count, self.table.as_ref().map(|table| table.chunks.clone()))
-    }
-
     /// How much memory they take, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let of = |table: &Table| table.chunks.len() * (CHUNK + 4) * size_of::<u64>() + table.slots.memory_bytes();
@@ -158,6 +153,8 @@ impl Table {
 pub(super) struct NamesView {
     count: usize,
     chunks: Option<Vec<Arc<Vec<u64>>>>,
+    /// How often numbers had come to mean other vertices.
+    renumberings: u64,
     /// The present ones, which know where to look first.
     present: Arc<RwLock<Names>>,
 }
@@ -165,8 +162,9 @@ pub(super) struct NamesView {
 impl NamesView {
     /// The present names, to be kept.
     pub(super) fn of(present: &Arc<RwLock<Names>>) -> Self {
-        let (count, chunks) = present.read().unwrap_or_else(PoisonError::into_inner).view();
-        Self { count, chunks, present: present.clone() }
+        let names = present.read().unwrap_or_else(PoisonError::into_inner);
+        let chunks = names.table.as_ref().map(|table| table.chunks.clone());
+        Self { count: names.count, chunks, renumberings: names.renumberings, present: present.clone() }
     }
 
     /// How many there are.
@@ -189,12 +187,20 @@ impl NamesView {
         Some(self.chunks.as_ref().map_or(number.into(), |chunks| chunks[at / CHUNK][at % CHUNK]))
     }
 
-    /// The number of an id. O(1) for vertices that have the same number still, O(count) for others.
+    /// The number of an id. O(1) as long as no vertex was deleted since, and for vertices that have the same number still; O(count) for
+    /// others.
     pub(super) fn number(&self, id: u64) -> Option<u32> {
         if self.chunks.is_none() {
             return (id < self.count as u64).then_some(id as u32);
         }
-        let present = self.present.read().unwrap_or_else(PoisonError::into_inner).number(id);
+        let (present, renumberings) = {
+            let names = self.present.read().unwrap_or_else(PoisonError::into_inner);
+            (names.number(id), names.renumberings)
+        };
+        if renumberings == self.renumberings {
+            // Numbers mean what they meant; those that came since are past the end.
+            return present.filter(|number| (*number as usize) < self.count);
+        }
         let is_same = |number: &u32| self.id(*number) == Some(id);
         present.filter(is_same).or_else(|| (0..self.count as u32).find(is_same))
     }

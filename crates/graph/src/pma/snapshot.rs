@@ -1,5 +1,6 @@
 //! A graph as it was at one point in its history, for kernels.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::image::Image;
@@ -46,6 +47,18 @@ impl<L: Layout> Lists for Rows<'_, L> {
     #[inline]
     fn degree(self, vertex: u32) -> usize {
         self.images[vertex as usize >> SHIFT].degree(vertex as usize % VERTICES)
+    }
+
+    #[inline]
+    fn each(self, vertices: Range<u32>, mut work: impl FnMut(u32, &[u32])) {
+        let (mut at, end) = (vertices.start as usize, vertices.end as usize);
+        while at < end {
+            let (section, local) = (at >> SHIFT, at % VERTICES);
+            let first = section << SHIFT;
+            let locals = local..VERTICES.min(end - first);
+            at = first + locals.end;
+            self.images[section].each(locals, |local, list| work((first + local) as u32, list));
+        }
     }
 }
 

@@ -11,22 +11,22 @@
 #[expect(unsafe_code, reason = "a borrow lent to other threads, under a rule of SAFETY.md")]
 mod call;
 mod nodes;
+mod rounds;
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use biombo_base::topology::{Topology, pin_current_thread};
 use biombo_base::{Error, Result};
 
+use crate::media::Spares;
 use call::Call;
 pub use nodes::Bind;
 use nodes::Bound;
-
-/// How often a thread looks for news before it sleeps: some tens of microseconds.
-const SPINS: u32 = 4_000;
+use rounds::Rounds;
 
 /// The most threads of a team.
 const THREADS_MAX: usize = 1024;
@@ -53,33 +53,18 @@ pub struct Team {
     cpus: Option<Vec<u32>>,
     /// Where the caller runs while it works.
     caller_cpu: Option<u32>,
+    /// Memory that its kernels have used, for the next ones.
+    spares: Arc<Spares>,
 }
 
 /// What the team's threads share.
 struct Shared {
-    state: Mutex<State>,
-    /// A loop began, or the team ends.
-    begun: Condvar,
-    /// The last thread ended its part.
-    ended: Condvar,
-    /// Counts loops; looked at without the lock.
-    round: AtomicU64,
-    /// How many threads have not ended their part of this round.
-    working: AtomicUsize,
+    rounds: Rounds<Call>,
+    /// What the first thread that panicked said.
+    panic: Mutex<Option<Payload>>,
 }
 
-#[derive(Default)]
-struct State {
-    call: Option<Call>,
-    is_over: bool,
-    panic: Option<Box<dyn std::any::Any + Send>>,
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
+type Payload = Box<dyn std::any::Any + Send>;
 
 impl Team {
     /// A team of `threads`, the caller included, which run where the system lets them.
@@ -108,14 +93,9 @@ impl Team {
         if !(1..=THREADS_MAX).contains(&threads) {
             return Err(Error::invalid(format!("a team has 1 to {THREADS_MAX} threads, not {threads}")));
         }
-        let shared = Arc::new(Shared {
-            state: Mutex::default(),
-            begun: Condvar::new(),
-            ended: Condvar::new(),
-            round: AtomicU64::new(0),
-            working: AtomicUsize::new(0),
-        });
-        let mut team = Self { shared, threads, others: Vec::new(), cpus: cpus.clone(), caller_cpu: None };
+        let shared = Arc::new(Shared { rounds: Rounds::new(), panic: Mutex::default() });
+        let mut team =
+            Self { shared, threads, others: Vec::new(), cpus: cpus.clone(), caller_cpu: None, spares: Arc::default() };
         for thread in 1..threads {
             let shared = team.shared.clone();
             let cpu = cpus.as_ref().map(|cpus| cpus[thread]);
@@ -127,6 +107,11 @@ impl Team {
             team.others.push(other.map_err(|e| Error::io("start a thread", e))?);
         }
         Ok(team)
+    }
+
+    /// Memory for arrays that kernels use and leave.
+    pub(crate) fn spares(&self) -> &Arc<Spares> {
+        &self.spares
     }
 
     /// How many threads it has.
@@ -145,18 +130,12 @@ impl Team {
         }
         let shared = &*self.shared;
         let outcome = Call::lend(&work, |call| {
-            shared.working.store(self.threads - 1, Ordering::Relaxed);
-            let mut state = shared.state();
-            state.call = Some(call);
-            // Release: who sees the new round sees `working` too.
-            shared.round.fetch_add(1, Ordering::Release);
-            drop(state);
-            shared.begun.notify_all();
+            shared.rounds.begin(self.threads - 1, call);
             let outcome = catch_unwind(AssertUnwindSafe(|| work(0)));
-            shared.wait_for_all();
+            shared.rounds.wait();
             outcome
         });
-        let panic = shared.state().panic.take();
+        let panic = shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(payload) = outcome.err().or(panic) {
             resume_unwind(payload);
         }
@@ -204,66 +183,22 @@ fn claim(next: &AtomicUsize, count: usize) -> Option<usize> {
     (claimed < count).then_some(claimed)
 }
 
-impl Shared {
-    /// Until every other thread has ended its part of the round.
-    fn wait_for_all(&self) {
-        for _ in 0..SPINS {
-            // Acquire: what they stored is seen.
-            if self.working.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            std::hint::spin_loop();
-        }
-        let mut state = self.state();
-        while self.working.load(Ordering::Acquire) > 0 {
-            state = self.ended.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
-        }
-    }
-
-    /// The call of the round after `seen`; `None` when the team is over.
-    fn next_call(&self, seen: u64) -> Option<Call> {
-        for _ in 0..SPINS {
-            if self.round.load(Ordering::Acquire) != seen {
-                break;
-            }
-            std::hint::spin_loop();
-        }
-        let mut state = self.state();
-        loop {
-            if state.is_over {
-                return None;
-            }
-            if self.round.load(Ordering::Acquire) != seen {
-                return state.call;
-            }
-            state = self.begun.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
-        }
-    }
-}
-
 /// The life of a thread that is not the caller's.
 fn follow(shared: &Shared, thread: usize) {
     let mut seen = 0;
-    while let Some(call) = shared.next_call(seen) {
-        // Rounds pass one by one: the next one begins only after this thread has ended its part of this one.
+    while let Some(call) = shared.rounds.next(seen) {
         seen += 1;
         let outcome = catch_unwind(AssertUnwindSafe(|| call.run(thread)));
         if let Err(payload) = outcome {
-            shared.state().panic.get_or_insert(payload);
+            shared.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
         }
-        // Release: the caller sees what this thread stored.
-        if shared.working.fetch_sub(1, Ordering::Release) == 1 {
-            // With the lock, so that the caller is either before its last look or asleep.
-            drop(shared.state());
-            shared.ended.notify_all();
-        }
+        shared.rounds.end();
     }
 }
 
 impl Drop for Team {
     fn drop(&mut self) {
-        self.shared.state().is_over = true;
-        self.shared.begun.notify_all();
+        self.shared.rounds.close();
         for other in self.others.drain(..) {
             // Panics of work are caught and handed on by `run`.
             let _ = other.join();

@@ -9,8 +9,9 @@ use biombo_base::{Error, Result};
 
 use super::header::{FLAG_DIRECTED, FLAG_IDS, FLAG_LOOPS, HEADER_BYTES, Header, Kind, SECTIONS};
 use crate::csr::{Adjacency, Csr};
+use crate::ids::Ids;
 use crate::media::persistent::Region;
-use crate::media::{Array, Plain};
+use crate::media::{Array, Numbers, Plain};
 use crate::view::{Lists, View};
 
 /// How much is written and read at once, at most; a multiple of 8.
@@ -50,6 +51,10 @@ pub(crate) trait Source {
     fn length(&self) -> std::io::Result<u64>;
     /// Fewer bytes than `bytes` has only at the end. Returns the count.
     fn load_at(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<usize>;
+    /// What there is, if it may be read where it is for as long as somebody likes.
+    fn region(&self) -> Option<&Arc<dyn Region>> {
+        None
+    }
 }
 
 impl Target for Arc<dyn File> {
@@ -92,11 +97,31 @@ impl Source for Box<dyn Region> {
     }
 
     fn load_at(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<usize> {
-        let rest = self.bytes().get(offset as usize..).unwrap_or_default();
-        let count = rest.len().min(bytes.len());
-        bytes[..count].copy_from_slice(&rest[..count]);
-        Ok(count)
+        load_from(self.bytes(), bytes, offset)
     }
+}
+
+/// A region that others read too, and nobody changes.
+impl Source for Arc<dyn Region> {
+    fn length(&self) -> std::io::Result<u64> {
+        Ok(self.bytes().len() as u64)
+    }
+
+    fn load_at(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        load_from(self.bytes(), bytes, offset)
+    }
+
+    fn region(&self) -> Option<&Arc<dyn Region>> {
+        // The file's numbers are little-endian.
+        cfg!(target_endian = "little").then_some(self)
+    }
+}
+
+fn load_from(region: &[u8], bytes: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    let rest = region.get(offset as usize..).unwrap_or_default();
+    let count = rest.len().min(bytes.len());
+    bytes[..count].copy_from_slice(&rest[..count]);
+    Ok(count)
 }
 
 /// Write a section; its checksum.
@@ -187,6 +212,17 @@ pub(crate) struct Contents {
     pub(crate) applied: u64,
 }
 
+impl Contents {
+    /// Of a static graph.
+    pub(super) fn with_ids(self) -> (Csr, Ids) {
+        let ids = match self.ids {
+            None => Ids::dense(self.graph.vertices()),
+            Some(ids) => Ids::ascending(ids).expect("invariant: ids of a static graph were checked"),
+        };
+        (self.graph, ids)
+    }
+}
+
 /// Reads a graph's file.
 pub(crate) struct Reader<S> {
     pub(crate) kind: &'static Kind,
@@ -245,9 +281,17 @@ impl<S: Source> Reader<S> {
         Ok(Adjacency { offsets, targets })
     }
 
-    fn section<T: Stored>(&self, header: &Header, section: usize) -> Result<Array<T>> {
-        let mut items = Array::<T>::zeroed(header.section(section).0 as usize)?;
-        let (mut offset, mut checksum) = (header.offset(section), 0);
+    /// The numbers of a section: where they are, if they may be read there, or else in memory.
+    fn section<T: Stored>(&self, header: &Header, section: usize) -> Result<Numbers<T>> {
+        let (count, mut offset) = (header.section(section).0 as usize, header.offset(section));
+        if let Some(region) = self.source.region()
+            && let Some(numbers) = Numbers::in_place(region, offset, count)
+        {
+            // As long as a header says and the file is, which were compared.
+            let bytes = &region.bytes()[offset as usize..][..numbers.memory_bytes()];
+            return self.checked(header, section, crc32c_append(0, bytes), numbers);
+        }
+        let (mut items, mut checksum) = (Array::<T>::zeroed(count)?, 0);
         let mut bytes = vec![0; CHUNK_BYTES.min(items.len() * T::BYTES)];
         for chunk in items.chunks_mut(CHUNK_BYTES / T::BYTES) {
             let bytes = &mut bytes[..chunk.len() * T::BYTES];
@@ -256,10 +300,14 @@ impl<S: Source> Reader<S> {
             chunk.iter_mut().zip(bytes.chunks_exact(T::BYTES)).for_each(|(item, bytes)| *item = T::get(bytes));
             offset += bytes.len() as u64;
         }
-        if checksum != header.checksums[section] {
-            return Err(self.wrong(header, section, "the checksum of this section does not fit"));
+        self.checked(header, section, checksum, items.into())
+    }
+
+    fn checked<T>(&self, header: &Header, section: usize, checksum: u32, items: T) -> Result<T> {
+        match checksum == header.checksums[section] {
+            true => Ok(items),
+            false => Err(self.wrong(header, section, "the checksum of this section does not fit")),
         }
-        Ok(items)
     }
 
     fn fill(&self, bytes: &mut [u8], offset: u64) -> Result<()> {

@@ -10,6 +10,7 @@
 
 mod body;
 mod header;
+pub mod pmem;
 
 use std::path::Path;
 
@@ -99,12 +100,7 @@ pub(crate) fn create_dir(io: &dyn Io, dir: &Path) -> Result<()> {
 /// `NotFound` where there is none, `Unsupported` for one of a newer version, `Corruption` with the file, the offset and what is wrong,
 /// `Io`.
 pub fn open(io: &dyn Io, dir: &Path) -> Result<(Csr, Ids)> {
-    let Contents { graph, ids, .. } = read(&Kind::STATIC, io, dir)?;
-    let ids = match ids {
-        None => Ids::dense(graph.vertices()),
-        Some(ids) => Ids::ascending(ids).expect("invariant: ids of a static graph were checked"),
-    };
-    Ok((graph, ids))
+    Ok(read(&Kind::STATIC, io, dir)?.with_ids())
 }
 
 /// The graph of that kind in `dir`.

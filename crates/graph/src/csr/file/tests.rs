@@ -18,9 +18,9 @@ fn graph(vertices: usize, edges: &[Edge], shape: Shape) -> Csr {
 }
 
 /// Everything that a graph says: direction, ids, lists outward and inward.
-type Told = (bool, Vec<u64>, Vec<Vec<u32>>, Vec<Vec<u32>>);
+pub(super) type Told = (bool, Vec<u64>, Vec<Vec<u32>>, Vec<Vec<u32>>);
 
-fn told(graph: &Csr, ids: &Ids) -> Told {
+pub(super) fn told(graph: &Csr, ids: &Ids) -> Told {
     let vertices = 0..graph.vertices() as u32;
     let out = vertices.clone().map(|v| graph.out_neighbors(v).to_vec());
     let inward = vertices.clone().map(|v| graph.in_neighbors(v).to_vec());
@@ -29,11 +29,11 @@ fn told(graph: &Csr, ids: &Ids) -> Told {
 }
 
 /// Two graphs of several chunks' length in all sections, with names of their own, and small ones.
-fn examples() -> Vec<(Csr, Ids)> {
+pub(super) fn examples() -> Vec<(Csr, Ids)> {
     sized(150_000)
 }
 
-fn sized(many: u32) -> Vec<(Csr, Ids)> {
+pub(super) fn sized(many: u32) -> Vec<(Csr, Ids)> {
     let edges: Vec<Edge> = (0..3 * many).map(|n| [n % many, (n * 7 + n / many) % many]).collect();
     let names = (0..u64::from(many)).map(|n| n * n + 5).collect();
     vec![

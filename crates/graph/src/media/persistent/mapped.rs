@@ -129,6 +129,8 @@ struct MappedRegion {
 
 // SAFETY: (G7) the mapping is this value's alone, and memory belongs to no thread.
 unsafe impl Send for MappedRegion {}
+// SAFETY: (G7) a shared region lends shared bytes only, which change only through `&mut self`.
+unsafe impl Sync for MappedRegion {}
 
 impl MappedRegion {
     fn bytes_mut(&mut self) -> &mut [u8] {

@@ -86,7 +86,7 @@ pub(crate) trait Medium: Send + Sync {
 }
 
 /// A stretch of persistent memory. The one who has it open is alone with it.
-pub(crate) trait Region: Send {
+pub(crate) trait Region: Send + Sync {
     /// What is behind it.
     fn backing(&self) -> Backing;
     /// All of it, as stores left it.

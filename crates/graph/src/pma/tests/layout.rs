@@ -3,6 +3,7 @@
 use super::*;
 use crate::generate::Synthetic;
 use crate::kernels::tests::answers;
+use crate::view::Lists;
 
 fn synthetic(name: &str) -> (usize, Vec<Edge>) {
     let synthetic: Synthetic = name.parse().unwrap();
@@ -32,6 +33,14 @@ fn same<L: Layout>(csr: &Csr, graph: &Changing<L>, what: &str) {
     assert_eq!(snapshot.blocks(), csr.blocks(), "{what}");
     assert!((0..csr.vertices() as u32).all(|v| snapshot.out_neighbors(v) == csr.out_neighbors(v)), "{what}");
     assert!((0..csr.vertices() as u32).all(|v| snapshot.in_neighbors(v) == csr.in_neighbors(v)), "{what}");
+    for range in [0..csr.vertices() as u32, 1..csr.vertices() as u32 - 1, 1000..1030, 1024..1024, 7..8] {
+        let mut expected = range.clone();
+        snapshot.out_lists().each(range.clone(), |vertex, list| {
+            assert_eq!(Some(vertex), expected.next(), "{what}");
+            assert_eq!(list, csr.out_neighbors(vertex), "{what}");
+        });
+        assert!(expected.is_empty(), "{what}: {range:?}");
+    }
     for threads in [1, 2] {
         let mut team = Team::new(threads).unwrap();
         assert!(

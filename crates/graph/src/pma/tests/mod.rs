@@ -5,6 +5,7 @@ mod concurrent;
 mod layout;
 pub(super) mod model;
 mod section;
+mod turn;
 
 use proptest::prelude::*;
 
@@ -216,5 +217,27 @@ proptest! {
             _ => model_holds::<buffered::Section>,
         };
         holds(vertices as usize, &edges, steps, shape, is_eager)?;
+    }
+}
+
+#[test]
+fn loops_that_a_graph_began_with_go_though_it_keeps_no_new_ones() {
+    over_layouts!(loops_go());
+}
+
+fn loops_go<L: Layout>() {
+    for is_directed in [false, true] {
+        let shape = Shape { is_directed, keeps_loops: true };
+        let edges = [[0, 0], [1, 1], [2, 2], [0, 1], [2, 1]];
+        let csr = Csr::build(3, &edges, shape, &mut team()).unwrap();
+        let graph = Changing::<L>::from_view(&csr, &Ids::dense(3), false, &mut team()).unwrap();
+        graph.apply(&[Update::InsertEdge(1, 1), Update::DeleteEdge(0, 0), Update::InsertEdge(0, 0)]).unwrap();
+        assert_eq!(graph.neighbors(0), Some(vec![1]), "the one that went does not come again");
+        graph.apply(&[Update::DeleteVertex(2)]).unwrap();
+        graph.apply(&[Update::InsertVertex(9)]).unwrap();
+        assert_eq!(graph.neighbors(9), Some(vec![]), "what has its number now has nothing of it");
+        let snapshot = graph.snapshot(&mut team()).unwrap();
+        snapshot.verify().unwrap();
+        assert!(snapshot.out_neighbors(1).contains(&1), "one that nobody deleted is there");
     }
 }

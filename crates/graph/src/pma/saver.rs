@@ -1,0 +1,104 @@
+//! A thread that saves the graph when somebody asks, so that who asks need not wait.
+//!
+//! Invariant: asking never waits for a save, and what was asked for before the thread ends is either done or not begun.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use biombo_base::{Error, Result};
+
+/// The thread; it ends with this value, after what it is at.
+#[derive(Debug)]
+pub(super) struct Saver {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    asked: Mutex<Asked>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    is_wanted: bool,
+    is_over: bool,
+}
+
+impl Shared {
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until somebody asks: whether that was for a save.
+    fn wait(&self) -> bool {
+        let mut asked = self.asked();
+        while !asked.is_wanted && !asked.is_over {
+            asked = self.changed.wait(asked).unwrap_or_else(PoisonError::into_inner);
+        }
+        asked.is_wanted = false;
+        !asked.is_over
+    }
+}
+
+impl Saver {
+    /// `save` is done once for each time, or for several times at once, that somebody asks.
+    ///
+    /// # Errors
+    /// `Io` when the system gives no thread.
+    pub(super) fn start(save: impl Fn() + Send + 'static) -> Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let of_thread = shared.clone();
+        let thread = std::thread::Builder::new().name("graph-saver".to_owned()).spawn(move || {
+            while of_thread.wait() {
+                save();
+            }
+        });
+        Ok(Self { shared, thread: Some(thread.map_err(|e| Error::io("start a thread", e))?) })
+    }
+
+    /// Save once more, soon.
+    pub(super) fn ask(&self) {
+        self.shared.asked().is_wanted = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Drop for Saver {
+    fn drop(&mut self) {
+        self.shared.asked().is_over = true;
+        self.shared.changed.notify_one();
+        // A save that panicked has said so; nothing was acknowledged on its account.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn it_saves_when_asked_and_who_asks_does_not_wait() {
+        let (began, begins) = mpsc::channel();
+        let (go_on, goes_on) = mpsc::channel::<()>();
+        let goes_on = Mutex::new(goes_on);
+        let saver = Saver::start(move || {
+            began.send(()).unwrap();
+            goes_on.lock().unwrap().recv().unwrap();
+        })
+        .unwrap();
+        saver.ask();
+        begins.recv().unwrap();
+        // It is at it: what is asked for now is one more.
+        saver.ask();
+        saver.ask();
+        go_on.send(()).unwrap();
+        begins.recv().unwrap();
+        go_on.send(()).unwrap();
+        drop(saver);
+        assert!(begins.recv().is_err(), "no third one, and the thread has ended");
+    }
+}
