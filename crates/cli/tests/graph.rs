@@ -315,6 +315,11 @@ fn a_bench_of_graphs_runs_layouts_in_turns_and_measures_ingest() {
     let lines = fs::read_to_string(dir.path().join("lines")).expect("the lines");
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let of = |step: &str| lines.iter().filter(|line| line["step"] == step).collect::<Vec<_>>();
+    for line in lines.iter().filter(|line| line["media"] == "pmem") {
+        let behind = line["pmem"].as_str().expect("what is behind it");
+        assert_eq!(line["pmem_is_played"], behind.starts_with("played by "), "{line}");
+        assert!(told.text().contains(&format!("pmem ({behind})")), "{behind}: {}", told.text());
+    }
     // For each number of threads: nine, four, three; two kernels over four layouts twice.
     assert_eq!((of("ingest").len(), of("load").len(), of("churn").len(), of("kernel").len()), (18, 8, 6, 32));
     let layouts: Vec<_> = of("kernel").iter().take(4).map(|line| line["layout"].clone()).collect();

@@ -36,7 +36,7 @@ use kernel::{Answer, Answers};
 use nodes::Nodes;
 pub use nodes::{NodesPlan, Placing};
 pub use record::{Record, Step};
-use stream::{apply, shuffle};
+use stream::{Ingested, apply, shuffle};
 
 /// A layout that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,6 +238,8 @@ impl Bench<'_> {
             edges: stored,
             layout: layout.name(),
             media: media.name(),
+            pmem: None,
+            pmem_is_played: None,
             placement: bench.nodes.placings()[0].name(),
             nodes: bench.nodes.count() as u32,
             allocation: bench.nodes.allocation().name(),
@@ -260,14 +262,17 @@ impl Bench<'_> {
         for layout in plan.layouts.iter().filter(|layout| plan.ingest && layout.is_dynamic()) {
             for media in &plan.media {
                 let streamed = edges.len() - edges.len() / 10;
-                let (seconds, bytes, made) = match layout {
+                let Ingested { seconds, memory_bytes, edges: made, pmem } = match layout {
                     Layout::Adjacency => self.ingest::<adjacency::Section>(*media)?,
                     Layout::Buffered => self.ingest::<buffered::Section>(*media)?,
                     Layout::Csr | Layout::Pma => self.ingest::<pma::Image>(*media)?,
                 };
+                let (pmem, pmem_is_played) = pmem.unzip();
                 each(&Record {
+                    pmem,
+                    pmem_is_played,
                     edges_per_s: Some(streamed as f64 / seconds),
-                    bytes_per_edge: per_edge(bytes, made),
+                    bytes_per_edge: per_edge(memory_bytes, made),
                     verified: Some(made == stored),
                     ..record(self, *layout, *media, Step::Ingest, seconds)
                 })?;
@@ -347,8 +352,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Ingest into a layout: seconds, the graph's memory in bytes, stored edges.
-    fn ingest<L: pma::Layout>(&mut self, media: Media) -> Result<(f64, usize, u64)> {
+    /// Ingest into a layout.
+    fn ingest<L: pma::Layout>(&mut self, media: Media) -> Result<Ingested> {
         let Edges { edges, ids, shape, .. } = self.edges;
         stream::ingest::<L>(self.plan, media, edges, ids, *shape, self.threads, &mut self.team)
     }

@@ -33,6 +33,10 @@ pub struct Record {
     pub layout: &'static str,
     /// The medium's name.
     pub media: &'static str,
+    /// What is behind the medium `pmem`: MAP_SYNC, or what plays it. Of other media nothing.
+    pub pmem: Option<String>,
+    /// Whether that is something else than persistent memory.
+    pub pmem_is_played: Option<bool>,
     /// The placement of vertices on NUMA nodes: of a kernel the one that it ran under, also where it was chosen by `auto`.
     pub placement: &'static str,
     /// NUMA nodes.
@@ -67,4 +71,11 @@ pub struct Record {
     pub why: Option<String>,
     /// What of nodes, binding and allocation the machine could not do.
     pub not_done: Option<String>,
+}
+
+impl Record {
+    /// The medium, and what is behind it where that is not plain: `pmem (played by a file on ext4)`.
+    pub fn media_text(&self) -> String {
+        self.pmem.as_ref().map_or_else(|| self.media.to_owned(), |behind| format!("{} ({behind})", self.media))
+    }
 }

@@ -1,5 +1,6 @@
 //! Edges that come in batches, from several threads at once.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -9,11 +10,13 @@ use biombo_base::{Error, Result};
 use biombo_graph::Edge;
 use biombo_graph::csr::{Csr, Shape};
 use biombo_graph::ids::Ids;
+use biombo_graph::media::Backing;
 use biombo_graph::pma::{Changing, Durability, Durable, DurableChanging, DurableOptions, Layout, Update};
 use biombo_graph::team::Team;
 use biombo_graph::view::View;
 
 use super::{Media, Plan};
+use crate::measure::file_system;
 
 /// Updates of a batch.
 const BATCH: usize = 1 << 16;
@@ -108,7 +111,29 @@ pub(super) fn meanwhile<L: Layout, T>(
     })
 }
 
-/// A graph of all vertices and a tenth of the edges, in the layout `L`, takes the others in. Seconds, the graph's memory in bytes, stored edges.
+/// What ingest came to.
+pub(super) struct Ingested {
+    pub(super) seconds: f64,
+    /// All memory of the graph.
+    pub(super) memory_bytes: usize,
+    /// Stored ones.
+    pub(super) edges: u64,
+    /// What is behind the medium `pmem`, and whether it is played.
+    pub(super) pmem: Option<(String, bool)>,
+}
+
+/// What is behind `pmem` in `dir`, in a few words.
+fn behind(backing: Backing, dir: &Path) -> String {
+    match backing {
+        Backing::Dax(lines) => format!("MAP_SYNC, {lines}"),
+        Backing::Memory(lines) => format!("played by memory, {lines}"),
+        Backing::File => {
+            format!("played by a file on {}", file_system(dir).as_deref().unwrap_or("a file system without a name"))
+        }
+    }
+}
+
+/// A graph of all vertices and a tenth of the edges, in the layout `L`, takes the others in.
 pub(super) fn ingest<L: Layout>(
     plan: &Plan,
     media: Media,
@@ -117,7 +142,7 @@ pub(super) fn ingest<L: Layout>(
     shape: Shape,
     threads: usize,
     team: &mut Team,
-) -> Result<(f64, usize, u64)> {
+) -> Result<Ingested> {
     let (base, streamed) = edges.split_at(edges.len() / 10);
     let base = Csr::build(ids.len(), base, shape, team)?;
     if media == Media::Dram {
@@ -127,15 +152,19 @@ pub(super) fn ingest<L: Layout>(
         apply(streamed, ids, threads, Update::InsertEdge, |batch| graph.apply(batch).map(drop))?;
         let seconds = begun.elapsed().as_secs_f64();
         let snapshot = graph.snapshot(team)?;
-        return Ok((seconds, graph.memory_bytes(), snapshot.edges()));
+        let (memory_bytes, edges) = (graph.memory_bytes(), snapshot.edges());
+        return Ok(Ingested { seconds, memory_bytes, edges, pmem: None });
     }
     let io: Arc<dyn Io> = RealIo::shared();
     let dir = plan.dir.join(format!("biombo-bench-graph-{}", std::process::id()));
     let measured = (|| {
-        match media {
-            Media::Pmem => Durable::create_on_pmem(&io, &dir, &base, ids, shape.keeps_loops).map(drop)?,
-            _ => Durable::create_from(&io, &dir, &base, ids, shape.keeps_loops)?,
-        }
+        let backing = match media {
+            Media::Pmem => Some(Durable::create_on_pmem(&io, &dir, &base, ids, shape.keeps_loops)?),
+            _ => {
+                Durable::create_from(&io, &dir, &base, ids, shape.keeps_loops)?;
+                None
+            }
+        };
         drop(base);
         let graph = DurableChanging::<L>::open(io.clone(), &dir, DurableOptions::default(), team)?;
         let begun = Instant::now();
@@ -143,7 +172,8 @@ pub(super) fn ingest<L: Layout>(
         apply(streamed, ids, threads, Update::InsertEdge, take)?;
         let seconds = begun.elapsed().as_secs_f64();
         let snapshot = graph.snapshot(team)?;
-        Ok((seconds, graph.memory_bytes(), snapshot.edges()))
+        let pmem = backing.map(|backing| (behind(backing, &dir), backing.is_played()));
+        Ok(Ingested { seconds, memory_bytes: graph.memory_bytes(), edges: snapshot.edges(), pmem })
     })();
     let removed = io.remove_dir_all(&dir).map_err(|e| Error::io(format_args!("remove {}", dir.display()), e));
     measured.and_then(|measured| removed.map(|()| measured))

@@ -50,6 +50,15 @@ fn every_step_is_measured_and_all_answers_are_the_same() {
     let media = ["dram", "disk", "pmem"];
     let each = ["pma", "adjacency", "buffered"].map(|layout| media.map(|media| (layout, media))).concat().repeat(2);
     assert_eq!(ingest.iter().map(|record| (record.layout, record.media)).collect::<Vec<_>>(), each);
+    // What plays persistent memory is said, of that medium alone.
+    for record in &records {
+        let is_pmem = record.media == "pmem";
+        assert_eq!((record.pmem.is_some(), record.pmem_is_played.is_some()), (is_pmem, is_pmem), "{record:?}");
+        let Some(behind) = &record.pmem else { continue };
+        let words = if record.pmem_is_played == Some(true) { "played by " } else { "MAP_SYNC" };
+        assert!(behind.starts_with(words), "{behind}");
+        assert_eq!(record.media_text(), format!("pmem ({behind})"));
+    }
     let churned: Vec<&str> =
         records.iter().filter(|record| record.step == Step::Churn).map(|record| record.layout).collect();
     assert_eq!(churned, ["pma", "adjacency", "buffered"].repeat(2));

@@ -76,7 +76,7 @@ impl<'a> Turns<'a> {
     fn label(&self, with_media: bool) -> String {
         let first = self.first();
         let threads = format!("{} thread{}", first.threads, if first.threads == 1 { "" } else { "s" });
-        let media = if with_media { format!(" on {}", first.media) } else { String::new() };
+        let media = if with_media { format!(" on {}", first.media_text()) } else { String::new() };
         let placed =
             if first.nodes > 1 { format!(", {} on {} nodes", placement(first), first.nodes) } else { String::new() };
         format!("{}{media}{placed}, {threads}", first.layout)
@@ -209,7 +209,7 @@ struct Line {
     first: bool,
     step: String,
     layout: &'static str,
-    media: &'static str,
+    media: String,
     placement: String,
     threads: usize,
     time: String,
@@ -231,7 +231,7 @@ fn lines(step: &str, turns: &[Turns<'_>], base: Option<f64>) -> Vec<Line> {
             first: at == 0,
             step: step.to_owned(),
             layout: first.layout,
-            media: first.media,
+            media: first.media_text(),
             placement: if first.nodes > 1 { placement(first) } else { String::new() },
             threads: first.threads,
             time: time(seconds.median),

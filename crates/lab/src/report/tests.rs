@@ -334,7 +334,7 @@ fn a_page_of_graphs_has_its_plots_its_figures_and_its_records() {
     let plan = Plan {
         graph: "kron:7:6".to_owned(),
         layouts: vec![Layout::Csr, Layout::Pma],
-        media: vec![Media::Dram],
+        media: vec![Media::Dram, Media::Pmem],
         kernels: vec![Kernel::Bfs, Kernel::Pagerank],
         threads: vec![1, 2],
         nodes: NodesPlan { nodes: Some(2), ..NodesPlan::default() },
@@ -351,6 +351,9 @@ fn a_page_of_graphs_has_its_plots_its_figures_and_its_records() {
     })
     .unwrap();
     let html = super::graphs(&records, None).unwrap();
+    let behind = records.iter().find_map(|record| record.pmem.clone()).expect("what is behind pmem");
+    assert!(html.contains(&format!("<td class=\"l\">pmem ({behind})</td>")), "{behind} is not in the table");
+    assert!(html.contains(&format!("pma on pmem ({behind})")), "{behind} is not in the plot");
     for expected in [
         "Graphs: kron:7:6",
         "times csr with 1 thread",
@@ -363,8 +366,8 @@ fn a_page_of_graphs_has_its_plots_its_figures_and_its_records() {
     ] {
         assert!(html.contains(expected), "`{expected}` is missing");
     }
-    // Two kernels with two layouts and two numbers of threads; ingest by both; memory of both layouts.
-    assert_eq!(html.matches("class=\"bar ").count(), 2 * 4 + 2 + 2);
+    // Two kernels with two layouts and two numbers of threads; ingest by both on two media; memory of both layouts.
+    assert_eq!(html.matches("class=\"bar ").count(), 2 * 4 + 4 + 2);
     let lines = html.split("id=\"records\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
     assert_eq!(lines.lines().count(), records.len());
     let found = crate::reproduce::dgap_numa::findings(&[]).unwrap();

@@ -56,7 +56,7 @@ pub(crate) struct GraphArgs {
         hide_possible_values = true
     )]
     layouts: Vec<LayoutArg>,
-    /// Where a graph is kept that takes edges in (--ingest): dram, disk
+    /// Where a graph is kept that takes edges in (--ingest): dram, disk, pmem (what plays it is said)
     #[arg(long, value_name = "M,M..", value_delimiter = ',', default_value = "dram", hide_possible_values = true)]
     media: Vec<MediaArg>,
     /// Kernels: bfs, pagerank, cc, cc-sv, bc [default: all]
@@ -299,16 +299,20 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
     let Some(first) = records.first() else { return Ok(()) };
     let (vertices, edges) = (show_count(first.vertices), show_count(first.edges));
     out.line(format_args!("{}: {vertices} vertices, {edges} stored edges", first.graph))?;
+    let steps = || records.iter().filter(|record| !matches!(record.step, Step::Kernel | Step::Placement));
+    let media_width = steps().map(|record| record.media_text().len()).max().unwrap_or(0).max("media".len());
     out.line(format_args!(
-        "{:8} {:9} {:5} {:>7} {:>10} {:>14} {:>11}",
+        "{:8} {:9} {:media_width$} {:>7} {:>10} {:>14} {:>11}",
         "step", "layout", "media", "threads", "seconds", "M edges/s", "bytes/edge"
     ))?;
-    for record in records.iter().filter(|record| !matches!(record.step, Step::Kernel | Step::Placement)) {
+    for record in steps() {
         let step = format!("{:?}", record.step).to_lowercase();
         let rate = record.edges_per_s.unwrap_or(0.0) / 1e6;
         let bytes = record.bytes_per_edge.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.2}"));
-        let Record { layout, media, threads, seconds, .. } = record;
-        out.line(format_args!("{step:8} {layout:9} {media:5} {threads:>7} {seconds:>10.3} {rate:>14.2} {bytes:>11}"))?;
+        let (media, Record { layout, threads, seconds, .. }) = (record.media_text(), record);
+        out.line(format_args!(
+            "{step:8} {layout:9} {media:media_width$} {threads:>7} {seconds:>10.3} {rate:>14.2} {bytes:>11}"
+        ))?;
     }
     // With one placement on one node there is nothing to tell apart.
     let has_placements = first.nodes > 1 || plan.nodes.placings.len() > 1;
