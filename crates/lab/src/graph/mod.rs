@@ -33,8 +33,8 @@ use biombo_graph::{Edge, adjacency, buffered};
 
 pub use kernel::Kernel;
 use kernel::{Answer, Answers};
-use nodes::Nodes;
-pub use nodes::{NodesPlan, Placing};
+use nodes::{Laid, Nodes, Teams};
+pub use nodes::{NodesPlan, Placing, Whole};
 pub use record::{Record, Step};
 use stream::{Ingested, apply, shuffle};
 
@@ -98,6 +98,8 @@ impl Media {
 pub struct Plan {
     /// `kron:SCALE:DEGREE`, `uniform:SCALE:DEGREE`, `orkut-like[:F]`, `livejournal-like[:F]` or a file of edges.
     pub graph: String,
+    /// What is made of its edges; `None`: what a file says, and of drawn ones what the GAP benchmark does.
+    pub shape: Option<Shape>,
     /// The layouts whose kernels are run in turns.
     pub layouts: Vec<Layout>,
     /// Where graphs are kept that take edges in.
@@ -108,6 +110,8 @@ pub struct Plan {
     pub threads: Vec<usize>,
     /// NUMA nodes, and how vertices are dealt to them.
     pub nodes: NodesPlan,
+    /// The layouts that are run under each placing; the others are run under the first one alone.
+    pub dealt: Vec<Layout>,
     /// How often each kernel is run over each layout.
     pub trials: u32,
     /// Whether ingest is measured.
@@ -123,8 +127,14 @@ pub struct Plan {
 impl Plan {
     /// How many times a kernel is run.
     pub fn runs(&self) -> u64 {
-        let turns = self.threads.len() * self.kernels.len() * self.layouts.len() * self.nodes.placings.len();
-        turns as u64 * u64::from(self.trials)
+        let placings: usize = self.layouts.iter().map(|layout| self.placings(*layout).len()).sum();
+        (self.threads.len() * self.kernels.len() * placings) as u64 * u64::from(self.trials)
+    }
+
+    /// Those that a layout is run under.
+    pub fn placings(&self, layout: Layout) -> &[Placing] {
+        let all = self.nodes.placings.as_slice();
+        if self.dealt.contains(&layout) { all } else { &all[..all.len().min(1)] }
     }
 }
 
@@ -138,15 +148,17 @@ struct Edges {
 }
 
 impl Edges {
-    fn of(graph: &str, team: &mut Team) -> Result<Self> {
+    fn of(graph: &str, shape: Option<Shape>, team: &mut Team) -> Result<Self> {
         let Some(drawn) = Drawn::named(graph)? else {
             let EdgeList { ids, edges, is_directed } = EdgeList::read(&[graph])?;
-            let shape = if is_directed.unwrap_or(true) { Shape::DIRECTED } else { Shape::UNDIRECTED };
+            let of_file = if is_directed.unwrap_or(true) { Shape::DIRECTED } else { Shape::UNDIRECTED };
+            let shape = shape.unwrap_or(of_file);
             return Ok(Self { edges, ids, shape, is_synthetic: false });
         };
         let mut edges = drawn.draw(team)?.to_vec();
         shuffle(&mut edges);
-        Ok(Self { edges, ids: Ids::dense(drawn.vertices()), shape: Shape::GAP, is_synthetic: true })
+        let shape = shape.unwrap_or(Shape::GAP);
+        Ok(Self { edges, ids: Ids::dense(drawn.vertices()), shape, is_synthetic: true })
     }
 }
 
@@ -163,10 +175,10 @@ pub fn run(plan: &Plan, each: &mut dyn FnMut(&Record) -> Result<()>) -> Result<(
     }
     let nodes = Nodes::of(&plan.nodes)?;
     let mut answers = Answers::default();
-    let edges = Edges::of(&plan.graph, &mut Team::new(plan.threads[0])?)?;
+    let edges = Edges::of(&plan.graph, plan.shape, &mut Team::new(plan.threads[0])?)?;
     for threads in &plan.threads {
-        let team = nodes.team(*threads)?;
-        Bench { plan, edges: &edges, nodes: &nodes, threads: *threads, team }.run(&mut answers, each)?;
+        let teams = nodes.teams(*threads)?;
+        Bench { plan, edges: &edges, nodes: &nodes, threads: *threads, teams }.run(&mut answers, each)?;
     }
     Ok(())
 }
@@ -177,7 +189,7 @@ struct Bench<'p> {
     edges: &'p Edges,
     nodes: &'p Nodes,
     threads: usize,
-    team: Team,
+    teams: Teams,
 }
 
 /// A layout with a graph in it.
@@ -194,8 +206,8 @@ struct Live<L: pma::Layout> {
     snapshot: Snapshot<L>,
 }
 
-/// What a turn of a kernel came to: whose, seconds, a hash of the answer, updates a second meanwhile.
-type Turn = (Layout, f64, String, Option<f64>);
+/// What a turn of a kernel came to: seconds, a hash of the answer, updates a second meanwhile.
+type Turn = (f64, String, Option<f64>);
 
 impl Loaded {
     /// Where updates come in: the graph as it is now, which is as it was given, since each turn's updates undo themselves.
@@ -212,15 +224,25 @@ impl Loaded {
         Ok(())
     }
 
-    /// Bring its lists to the nodes of their vertices.
-    fn lay(&mut self, nodes: &Nodes, placement: Placement, load: &Load, team: &mut Team) -> Result<()> {
+    /// Bring its lists to where they lie for a turn.
+    fn lay(&mut self, nodes: &Nodes, laid: Laid, load: &Load, team: &mut Team) -> Result<()> {
+        let layout = self.layout().name();
         match self {
-            Self::Csr(csr) => nodes.lay_static(csr, placement, load, team)?,
-            Self::Pma(live) => nodes.lay(&live.snapshot, Layout::Pma.name(), placement, load),
-            Self::Adjacency(live) => nodes.lay(&live.snapshot, Layout::Adjacency.name(), placement, load),
-            Self::Buffered(live) => nodes.lay(&live.snapshot, Layout::Buffered.name(), placement, load),
+            Self::Csr(csr) => nodes.lay_static(csr, laid, load, team)?,
+            Self::Pma(live) => nodes.lay(&live.snapshot, layout, laid, load),
+            Self::Adjacency(live) => nodes.lay(&live.snapshot, layout, laid, load),
+            Self::Buffered(live) => nodes.lay(&live.snapshot, layout, laid, load),
         }
         Ok(())
+    }
+
+    fn layout(&self) -> Layout {
+        match self {
+            Self::Csr(_) => Layout::Csr,
+            Self::Pma(_) => Layout::Pma,
+            Self::Adjacency(_) => Layout::Adjacency,
+            Self::Buffered(_) => Layout::Buffered,
+        }
     }
 }
 
@@ -228,7 +250,7 @@ impl Bench<'_> {
     fn run(&mut self, answers: &mut Answers, each: &mut dyn FnMut(&Record) -> Result<()>) -> Result<()> {
         let Edges { edges, ids, shape, .. } = self.edges;
         let begun = Instant::now();
-        let csr = Csr::build(ids.len(), edges, *shape, &mut self.team)?;
+        let csr = Csr::build(ids.len(), edges, *shape, &mut self.teams.dealt)?;
         let built = begun.elapsed().as_secs_f64();
         let stored = csr.edges();
         let record = |bench: &Self, layout: Layout, media: Media, step: Step, seconds: f64| Record {
@@ -298,11 +320,11 @@ impl Bench<'_> {
                 Layout::Buffered => loaded.push(Loaded::Buffered(self.load(&csr, built, &mut step)?)),
             }
         }
-        let (nodes, load) = (self.nodes, Load::of(&csr, &mut self.team));
+        let (nodes, load) = (self.nodes, Load::of(&csr, &mut self.teams.dealt));
         if nodes.count() > 1 {
             for placement in Placement::ALL {
                 let begun = Instant::now();
-                let edges = Owners::new(placement, nodes.count(), &load).edges_by_node(&csr, &mut self.team);
+                let edges = Owners::new(placement, nodes.count(), &load).edges_by_node(&csr, &mut self.teams.dealt);
                 let seconds = begun.elapsed().as_secs_f64();
                 each(&Record {
                     placement: placement.name(),
@@ -316,29 +338,33 @@ impl Bench<'_> {
             loaded.insert(0, Loaded::Csr(csr));
         }
         let Some(source) = source else { return Ok(()) };
-        // With the placement that its lists lie by.
-        let mut loaded: Vec<(Loaded, Option<Placement>)> = loaded.into_iter().map(|graph| (graph, None)).collect();
+        // With how its lists lie.
+        let mut loaded: Vec<(Loaded, Option<Laid>)> = loaded.into_iter().map(|graph| (graph, None)).collect();
         for kernel in &plan.kernels {
             for trial in 1..=plan.trials {
-                for (graph, laid) in &mut loaded {
-                    for placing in nodes.placings() {
-                        let (placement, why) = nodes.choose(*placing, *kernel, &load);
-                        graph.take_snapshot(plan.stream, &mut self.team)?;
-                        let is_new = plan.stream.is_some() && !matches!(graph, Loaded::Csr(_));
-                        if laid.replace(placement) != Some(placement) || is_new {
-                            graph.lay(nodes, placement, &load, &mut self.team)?;
+                for (graph, lies) in &mut loaded {
+                    let layout = graph.layout();
+                    for placing in plan.placings(layout) {
+                        let (laid, why) = nodes.choose(*placing, *kernel, &load);
+                        graph.take_snapshot(plan.stream, &mut self.teams.dealt)?;
+                        let is_new = plan.stream.is_some() && layout.is_dynamic();
+                        if lies.replace(laid) != Some(laid) || is_new {
+                            graph.lay(nodes, laid, &load, &mut self.teams.dealt)?;
                         }
-                        let (of, dealt) = ((*kernel, source), (placement, &load));
-                        let (layout, seconds, answer, stream_per_s) = match &*graph {
-                            Loaded::Csr(view) => self.placed(of, Layout::Csr, view, dealt, answers)?,
-                            Loaded::Pma(live) => self.live(of, Layout::Pma, live, dealt, answers)?,
-                            Loaded::Adjacency(live) => self.live(of, Layout::Adjacency, live, dealt, answers)?,
-                            Loaded::Buffered(live) => self.live(of, Layout::Buffered, live, dealt, answers)?,
+                        let (of, dealt) = ((*kernel, source), (laid, &load));
+                        let (seconds, answer, stream_per_s) = match &*graph {
+                            Loaded::Csr(view) => self.placed(of, layout, view, dealt, answers)?,
+                            Loaded::Pma(live) => self.live(of, layout, live, dealt, answers)?,
+                            Loaded::Adjacency(live) => self.live(of, layout, live, dealt, answers)?,
+                            Loaded::Buffered(live) => self.live(of, layout, live, dealt, answers)?,
                         };
+                        let (count, bind) = nodes.of_turn(laid);
                         each(&Record {
                             kernel: Some(kernel.name()),
                             trial,
-                            placement: placement.name(),
+                            placement: laid.name(),
+                            nodes: count as u32,
+                            bind: bind.name(),
                             answer: Some(answer),
                             verified: Some(true),
                             stream_per_s,
@@ -355,7 +381,7 @@ impl Bench<'_> {
     /// Ingest into a layout.
     fn ingest<L: pma::Layout>(&mut self, media: Media) -> Result<Ingested> {
         let Edges { edges, ids, shape, .. } = self.edges;
-        stream::ingest::<L>(self.plan, media, edges, ids, *shape, self.threads, &mut self.team)
+        stream::ingest::<L>(self.plan, media, edges, ids, *shape, self.threads, &mut self.teams.dealt)
     }
 
     /// A layout with the graph that `csr` has, for which `built` seconds were needed, after churn. `step` is told of each step: seconds,
@@ -368,18 +394,18 @@ impl Bench<'_> {
     ) -> Result<Live<L>> {
         let Edges { edges, ids, shape, .. } = self.edges;
         let begun = Instant::now();
-        let graph = Changing::<L>::from_view(csr, ids, shape.keeps_loops, &mut self.team)?;
+        let graph = Changing::<L>::from_view(csr, ids, shape.keeps_loops, &mut self.teams.dealt)?;
         let seconds = built + begun.elapsed().as_secs_f64();
         step(self, Step::Load, seconds, edges.len(), graph.memory_bytes())?;
         if self.plan.churn > 0.0 {
             let (seconds, updates) = self.churn(&graph)?;
-            let (found, stored) = (graph.snapshot(&mut self.team)?.edges(), csr.edges());
+            let (found, stored) = (graph.snapshot(&mut self.teams.dealt)?.edges(), csr.edges());
             if found != stored {
                 return Err(wrong(format!("after churn {} has {found} edges and not {stored}", L::NAME)));
             }
             step(self, Step::Churn, seconds, updates, graph.memory_bytes())?;
         }
-        let snapshot = graph.snapshot(&mut self.team)?;
+        let snapshot = graph.snapshot(&mut self.teams.dealt)?;
         Ok(Live { graph, snapshot })
     }
 
@@ -389,15 +415,15 @@ impl Bench<'_> {
         of: (Kernel, u32),
         layout: Layout,
         live: &Live<L>,
-        dealt: (Placement, &Load),
+        dealt: (Laid, &Load),
         answers: &mut Answers,
     ) -> Result<Turn> {
         let Some(rate) = self.plan.stream else { return self.placed(of, layout, &live.snapshot, dealt, answers) };
         let Edges { edges, ids, .. } = self.edges;
         let kernel = || self.placed(of, layout, &live.snapshot, dealt, answers);
         let (turn, updates_per_s) = stream::meanwhile(&live.graph, edges, ids, rate, kernel)?;
-        let (layout, seconds, answer, _) = turn?;
-        Ok((layout, seconds, answer, Some(updates_per_s)))
+        let (seconds, answer, _) = turn?;
+        Ok((seconds, answer, Some(updates_per_s)))
     }
 
     /// A kernel from a source over a graph with its vertices dealt to nodes.
@@ -406,30 +432,19 @@ impl Bench<'_> {
         (kernel, source): (Kernel, u32),
         layout: Layout,
         view: &V,
-        (placement, load): (Placement, &Load),
+        (laid, load): (Laid, &Load),
         answers: &mut Answers,
     ) -> Result<Turn> {
-        let placed = self.nodes.placed(view, placement, load);
-        self.kernel(kernel, layout, &placed, source, answers)
-    }
-
-    fn kernel<V: View>(
-        &mut self,
-        kernel: Kernel,
-        layout: Layout,
-        view: &V,
-        source: u32,
-        answers: &mut Answers,
-    ) -> Result<Turn> {
+        let placed = self.nodes.placed(view, laid, load);
         // Made when first asked for: no part of the kernel.
-        view.blocks();
+        placed.blocks();
         let begun = Instant::now();
-        let answer = Answer::of(kernel, view, source, &mut self.team)?;
+        let answer = Answer::of(kernel, &placed, source, self.teams.of(laid))?;
         let seconds = begun.elapsed().as_secs_f64();
-        let hash = answers.check(kernel, view, source, &answer).map_err(|what| {
+        let hash = answers.check(kernel, &placed, source, &answer).map_err(|what| {
             wrong(format!("{} over {} with {} threads: {what}", kernel.name(), layout.name(), self.threads))
         })?;
-        Ok((layout, seconds, hash, None))
+        Ok((seconds, hash, None))
     }
 
     /// Delete a share of the edges and insert it again in another order; seconds and updates.

@@ -8,7 +8,7 @@ use super::again::reproduced;
 use super::context::{COLOURS, distinct};
 use super::date;
 use super::plots::{Series, bars_of};
-use crate::graph::{Layout, Record, Step};
+use crate::graph::{Layout, Placing, Record, Step, Whole};
 use crate::measure::Host;
 use crate::reproduce::Reproduction;
 use crate::statistics::Spread;
@@ -77,8 +77,11 @@ impl<'a> Turns<'a> {
         let first = self.first();
         let threads = format!("{} thread{}", first.threads, if first.threads == 1 { "" } else { "s" });
         let media = if with_media { format!(" on {}", first.media_text()) } else { String::new() };
-        let placed =
-            if first.nodes > 1 { format!(", {} on {} nodes", placement(first), first.nodes) } else { String::new() };
+        let placed = match first.kernel {
+            Some(_) if has_no_nodes(first) => ", without nodes".to_owned(),
+            Some(_) if first.nodes > 1 => format!(", {} on {} nodes", placement(first), first.nodes),
+            _ => String::new(),
+        };
         format!("{}{media}{placed}, {threads}", first.layout)
     }
 
@@ -86,6 +89,11 @@ impl<'a> Turns<'a> {
         let colour = Layout::ALL.iter().position(|layout| layout.name() == self.first().layout).unwrap_or(0) % COLOURS;
         Series { label, colour, direct: self.first().threads == 1 }
     }
+}
+
+/// Whether its turn was without nodes, among others that had some.
+fn has_no_nodes(record: &Record) -> bool {
+    Placing::Whole(Whole::NoNodes).has(record)
 }
 
 fn placement(record: &Record) -> String {
@@ -232,7 +240,10 @@ fn lines(step: &str, turns: &[Turns<'_>], base: Option<f64>) -> Vec<Line> {
             step: step.to_owned(),
             layout: first.layout,
             media: first.media_text(),
-            placement: if first.nodes > 1 { placement(first) } else { String::new() },
+            placement: match first.kernel {
+                Some(_) if first.nodes > 1 || has_no_nodes(first) => placement(first),
+                _ => String::new(),
+            },
             threads: first.threads,
             time: time(seconds.median),
             spread: if turns.records.len() > 1 {

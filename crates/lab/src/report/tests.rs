@@ -333,6 +333,8 @@ fn a_page_of_graphs_has_its_plots_its_figures_and_its_records() {
     let dir = tempfile::tempdir().unwrap();
     let plan = Plan {
         graph: "kron:7:6".to_owned(),
+        shape: None,
+        dealt: vec![Layout::Csr, Layout::Pma],
         layouts: vec![Layout::Csr, Layout::Pma],
         media: vec![Media::Dram, Media::Pmem],
         kernels: vec![Kernel::Bfs, Kernel::Pagerank],

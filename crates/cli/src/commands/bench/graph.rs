@@ -240,6 +240,8 @@ pub(super) fn run(args: &GraphArgs) -> Done {
     let kernels: Vec<Kernel> = args.kernels.iter().map(|kernel| (*kernel).into()).collect();
     let plan = Plan {
         graph: args.graph.clone(),
+        shape: None,
+        dealt: layouts.clone(),
         layouts,
         media: args.media.iter().map(media).collect(),
         kernels: if kernels.is_empty() { Kernel::ALL.to_vec() } else { kernels },
@@ -327,8 +329,8 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
             let of = |record: &&Record| record.kernel == Some(kernel.name()) && record.threads == *threads;
             let mut base = None;
             for layout in &plan.layouts {
-                for placing in &plan.nodes.placings {
-                    let its = |record: &&Record| record.layout == layout.name() && is_turn_of(*placing, record);
+                for placing in plan.placings(*layout) {
+                    let its = |record: &&Record| record.layout == layout.name() && placing.has(record);
                     let turns: Vec<&Record> = records.iter().filter(of).filter(its).collect();
                     let mut seconds: Vec<f64> = turns.iter().map(|record| record.seconds).collect();
                     let Some(turn) = turns.first() else { continue };
@@ -338,7 +340,7 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
                     let (kernel, layout) = (kernel.name(), layout.name());
                     let placed = match placing {
                         _ if !has_placements => String::new(),
-                        Placing::Fixed(placement) => placement.to_string(),
+                        Placing::Fixed(_) | Placing::Whole(_) => placing.name().to_owned(),
                         Placing::Auto => format!("auto: {}", turn.placement),
                     };
                     out.line(format_args!(
@@ -358,14 +360,6 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
         }
     }
     placements(out, records)
-}
-
-/// Whether a kernel's record is of the turn of this placement.
-fn is_turn_of(placing: Placing, record: &Record) -> bool {
-    match placing {
-        Placing::Fixed(placement) => record.why.is_none() && record.placement == placement.name(),
-        Placing::Auto => record.why.is_some(),
-    }
 }
 
 /// Edges of each node, why placements were chosen, and what was not done.
