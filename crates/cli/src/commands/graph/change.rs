@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use biombo::graph::VERTICES_MAX;
 use biombo::graph::input::{EdgeReader, Item};
 use biombo::graph::pma::{Durability, Update};
 use biombo::graph::team::Team;
@@ -17,11 +18,11 @@ use crate::failure::{Done, Failure};
 use crate::out::Out;
 use crate::size::show_count;
 
-/// Add edges to a graph of the layout pma
+/// Add edges to a graph
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Files as for graph load. Edges are durable in groups: of 65,536, or of what came within 10 ms; a group is there as a whole or not at all,
-whatever happens. Vertices that are missing are made; edges that are there already are left.
+whatever happens. Vertices that are missing are made; edges that are there already are left. A static graph (--layout csr) takes none.
 
 Examples:
   biombo graph add web more.el
@@ -31,7 +32,7 @@ pub(crate) struct AddArgs {
     change: ChangeArgs,
 }
 
-/// Delete edges of a graph of the layout pma
+/// Delete edges of a graph
 #[derive(Debug, Args)]
 #[command(after_help = "\
 As graph add. Edges that are not there are passed over; vertices stay.
@@ -125,6 +126,14 @@ fn read(file: &Path, adds: bool, updates: &SyncSender<Update>) -> biombo_base::R
         let is_taken = match item {
             Item::Edge(source, target) if adds => updates.send(Update::InsertEdge(source, target)).is_ok(),
             Item::Edge(source, target) => updates.send(Update::DeleteEdge(source, target)).is_ok(),
+            // As when a graph is loaded: what a header says would fill the journal and memory of a good graph.
+            Item::Vertices { first, last } if last.saturating_sub(first) >= VERTICES_MAX as u64 => {
+                let name =
+                    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
+                let count = u128::from(last - first) + 1;
+                let message = format!("{name} is of {count} vertices; {VERTICES_MAX} are the most of a graph");
+                return Err(biombo_base::Error::invalid(message));
+            }
             Item::Vertices { first, last } => {
                 !adds || (first..=last).all(|id| updates.send(Update::InsertVertex(id)).is_ok())
             }
