@@ -41,7 +41,7 @@ fn a_graph_is_loaded_asked_and_given_back() {
     assert_eq!(run("graph degree DIR/g 100", dir.path()).ok().text(), "1\n");
     let stat = run("graph stat DIR/g --json", dir.path()).ok().json();
     assert_eq!((&stat["vertices"], &stat["edges"], &stat["loops"]), (&4.into(), &5.into(), &1.into()));
-    assert_eq!((&stat["directed"], &stat["layout"]), (&true.into(), &"csr".into()));
+    assert_eq!((&stat["directed"], &stat["layout"]), (&true.into(), &"pma".into()), "one that can be changed");
     assert!(run("graph verify DIR/g", dir.path()).ok().text().contains("no damage"));
     let listed = run("graph export DIR/g -", dir.path()).ok();
     assert_eq!(listed.text(), "5\t7\n5\t1099511627776\n7\t7\n100\t5\n1099511627776\t100\n");
@@ -113,7 +113,7 @@ fn what_cannot_be_done_is_refused_in_one_line_and_leaves_nothing() {
     refuse("graph load DIR/g DIR/missing.el", b"", 1, "missing.el");
     refuse("graph stat DIR/g", b"", 1, "there is no graph in");
     assert!(!dir.path().join("g").exists(), "a refused load left something");
-    load(dir.path(), EDGES, "");
+    load(dir.path(), EDGES, "--layout csr");
     refuse("graph load DIR/g -", b"1 2\n", 1, "has a graph already");
     refuse("graph run DIR/g bfs", b"", 2, "--source");
     refuse("graph run DIR/g cc --source 5", b"", 2, "only bfs and bc");
@@ -131,7 +131,7 @@ fn what_cannot_be_done_is_refused_in_one_line_and_leaves_nothing() {
 #[test]
 fn a_graph_of_the_layout_pma_changes_and_answers_as_a_static_one() {
     let dir = tempdir().expect("a directory");
-    load(dir.path(), EDGES, "--layout pma");
+    load(dir.path(), EDGES, "");
     let stat = run("graph stat DIR/g --json", dir.path()).ok().json();
     assert_eq!((&stat["vertices"], &stat["edges"], &stat["layout"]), (&4.into(), &5.into(), &"pma".into()));
     // An id below all others, and one that is there no more: numbers are not in the order of ids.
@@ -154,7 +154,7 @@ fn a_graph_of_the_layout_pma_changes_and_answers_as_a_static_one() {
 
     // The same graph as a static one, of the same files.
     run("graph export DIR/g DIR/now.el", dir.path()).ok();
-    run("graph load DIR/h DIR/now.el --directed", dir.path()).ok();
+    run("graph load DIR/h DIR/now.el --directed --layout csr", dir.path()).ok();
     for command in ["bfs --source 100", "cc", "cc-sv --threads 2", "bc", "pagerank --tolerance 1e-9"] {
         let expected = {
             run(&format!("graph run DIR/h {command} --out DIR/out"), dir.path()).ok();
@@ -188,7 +188,7 @@ fn a_graph_of_the_layout_pma_changes_and_answers_as_a_static_one() {
 #[test]
 fn changes_are_acknowledged_in_groups_and_refused_where_they_cannot_be() {
     let dir = tempdir().expect("a directory");
-    load(dir.path(), EDGES, "--layout pma --undirected");
+    load(dir.path(), EDGES, "--undirected");
     let refuse = |args: &str, input: &[u8], said: &str| {
         let refused = biombo_with(words(args, dir.path()), input);
         assert_eq!((refused.status, refused.stderr.lines().count()), (1, 1), "{args}: {}", refused.stderr);
@@ -212,7 +212,7 @@ fn changes_are_acknowledged_in_groups_and_refused_where_they_cannot_be() {
 }
 
 fn load_static(dir: &Path) {
-    let loaded = biombo_with(words("graph load DIR/static -", dir), EDGES);
+    let loaded = biombo_with(words("graph load DIR/static - --layout csr", dir), EDGES);
     assert_eq!((loaded.status, loaded.stderr.as_str()), (0, ""));
 }
 
@@ -225,7 +225,7 @@ fn a_graph_that_somebody_has_open_is_said_to_be() {
 fn is_said_to_be_open(media: &str) {
     use std::io::{BufRead, BufReader, Write};
     let dir = tempdir().expect("a directory");
-    load(dir.path(), EDGES, &format!("--layout pma {media}"));
+    load(dir.path(), EDGES, media);
     let mut adding = std::process::Command::new(env!("CARGO_BIN_EXE_biombo"))
         .args(words("graph add DIR/g - --acks", dir.path()))
         .stdin(std::process::Stdio::piped())
@@ -254,7 +254,7 @@ fn is_said_to_be_open(media: &str) {
 #[test]
 fn a_graph_on_persistent_memory_says_whether_that_is_played() {
     let dir = tempdir().expect("a directory");
-    let loaded = biombo_with(words("graph load DIR/g - --layout pma --media pmem", dir.path()), EDGES);
+    let loaded = biombo_with(words("graph load DIR/g - --media pmem", dir.path()), EDGES);
     assert_eq!((loaded.status, loaded.stderr.as_str()), (0, ""));
     assert!(loaded.text().contains("kept on pmem, "), "{}", loaded.text());
     let added = biombo_with(words("graph add DIR/g -", dir.path()), b"3 100\n5 3\n");
@@ -277,7 +277,7 @@ fn a_graph_on_persistent_memory_says_whether_that_is_played() {
     biombo_with(words("graph load DIR/i - --layout csr", dir.path()), EDGES);
     assert_eq!((on_disk("h"), on_disk("i")), ("disk".into(), "disk".into()));
     for (args, status, said) in [
-        ("graph load DIR/j - --media pmem", 2, "--layout pma"),
+        ("graph load DIR/j - --layout csr --media pmem", 2, "--layout pma"),
         ("graph load DIR/j - --layout pma --media dram", 2, "disk or pmem"),
         ("graph load DIR/j - --layout adjacency", 2, "kept as pma"),
         ("graph load DIR/j - --layout buffered --media pmem", 2, "kept as pma"),

@@ -9,7 +9,7 @@ use tempfile::tempdir;
 
 /// A triangle that can be changed, in `DIR/g`.
 fn triangle(dir: &Path) {
-    let loaded = biombo_with(words("graph load DIR/g - --layout pma", dir), b"1 2\n2 3\n3 1\n");
+    let loaded = biombo_with(words("graph load DIR/g -", dir), b"1 2\n2 3\n3 1\n");
     assert_eq!((loaded.status, loaded.stderr.as_str()), (0, ""));
 }
 

@@ -31,8 +31,9 @@ unless they are told otherwise.
 Examples:
   biombo graph load votes wiki-Vote.txt.gz
   zcat edges.gz | biombo graph load web - --undirected
-  biombo graph load web links.el --layout pma      can be changed: graph add, graph delete
-  biombo graph load /mnt/pmem/web links.el --layout pma --media pmem      on persistent memory; graph stat says whether it is played")]
+  biombo graph load web links.el                   can be changed: graph add, graph delete
+  biombo graph load web links.el --layout csr      static: one file, read as it is
+  biombo graph load /mnt/pmem/web links.el --media pmem      on persistent memory; graph stat says whether it is played")]
 pub(crate) struct LoadArgs {
     /// The graph's directory; it must not have a graph yet
     dir: PathBuf,
@@ -46,7 +47,7 @@ pub(crate) struct LoadArgs {
     #[arg(long)]
     undirected: bool,
     /// How it is stored
-    #[arg(long, value_enum, default_value_t = Layout::Csr)]
+    #[arg(long, value_enum, default_value_t = Layout::Pma)]
     layout: Layout,
     /// What it is kept on
     #[arg(long, value_enum, default_value_t = MediaArg::Disk)]

@@ -106,7 +106,7 @@ pub(super) fn open_changing(dir: &Path, team: &mut Team) -> Done<Durable> {
     let io = RealIo::shared();
     if file::exists(&*io, dir)? {
         let dir = dir.display();
-        let message = format!("{dir} has a static graph (csr): load it with `graph load --layout pma` to change it");
+        let message = format!("{dir} has a static graph (csr): `graph load` it with --layout pma to change it");
         return Err(Failure::failed(message));
     }
     Ok(Durable::open(io, dir, DurableOptions::default(), team)?)
