@@ -9,6 +9,7 @@ use biombo::graph::VERTICES_MAX;
 use biombo::graph::input::{EdgeReader, Item};
 use biombo::graph::pma::{Durability, Update};
 use biombo::graph::team::Team;
+use biombo_base::ErrorKind;
 use clap::Args;
 use serde::Serialize;
 
@@ -92,7 +93,7 @@ fn change(args: &ChangeArgs, adds: bool) -> Done {
     let (mut edges, mut groups) = (0, 0);
     let mut group = Vec::new();
     while gather(&updates, &mut group) {
-        graph.apply(&group, Durability::Sync)?;
+        graph.apply(&group, Durability::Sync).map_err(|error| stopped(&error, edges, adds))?;
         edges += group.iter().filter(|update| !matches!(update, Update::InsertVertex(_))).count() as u64;
         groups += 1;
         group.clear();
@@ -101,7 +102,7 @@ fn change(args: &ChangeArgs, adds: bool) -> Done {
             out.flush().map_err(|e| Failure::output(&e))?;
         }
     }
-    let done = if adds { "added" } else { "deleted" };
+    let done = done(adds);
     match reader.join() {
         // What came before a line that is no edge is done.
         Ok(Err(error)) => return Err(Failure::failed(format!("{error}; {edges} edges before that were {done}"))),
@@ -117,6 +118,22 @@ fn change(args: &ChangeArgs, adds: bool) -> Done {
         out.line(format_args!("{done} {edges} edges in {groups} groups in {seconds:.2} s: {vertices} vertices now"))?;
     }
     out.finish()
+}
+
+fn done(adds: bool) -> &'static str {
+    if adds { "added" } else { "deleted" }
+}
+
+/// A group was not taken in, after `edges` that were: what is durable, and how to go on.
+fn stopped(error: &biombo_base::Error, edges: u64, adds: bool) -> Failure {
+    let done = done(adds);
+    let next = match error.kind() {
+        ErrorKind::Full => {
+            format!("make room and go on after them, or from the beginning: what is {done} already is passed over")
+        }
+        _ => "the group after them may be there or not".to_owned(),
+    };
+    Failure::failed(format!("{error}; {edges} edges before that were {done}, and are durable: {next}"))
 }
 
 /// Send the updates that a file asks for, until it ends or nobody takes them.
