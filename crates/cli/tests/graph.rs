@@ -342,7 +342,22 @@ fn a_bench_of_graphs_runs_layouts_in_turns_and_measures_ingest() {
                --json -";
     let listed = run(two, dir.path()).ok();
     assert_eq!(listed.text().lines().count(), 6, "of each an ingest, a load and a kernel: {}", listed.text());
+    let single =
+        "bench graph --graph kron:5:4 --kernel cc --layout pma --ingest --batch 1 --media dram,pmem --trials 1";
+    let told = run(&format!("{single} --json DIR/single"), dir.path()).ok();
+    assert!(
+        told.text().contains("after ingest into pma on dram, 1 thread, batches of 1: a snapshot took"),
+        "{}",
+        told.text()
+    );
+    assert!(told.text().contains(" s (none was due in the figure)"), "{}", told.text());
+    let lines = fs::read_to_string(dir.path().join("single")).expect("the lines");
+    let kept = lines.lines().find(|line| line.contains("\"media\":\"pmem\"")).expect("a line of pmem");
+    let kept: serde_json::Value = serde_json::from_str(kept).expect("JSON");
+    assert_eq!((&kept["batch"], kept["checkpoint_seconds"].is_f64()), (&1.into(), true), "{kept}");
     for (args, status, said) in [
+        ("--graph kron:4:4 --ingest --batch 0", 2, "--batch"),
+        ("--graph kron:4:4 --batch 5", 2, "--ingest"),
         ("--graph kron:99:1", 1, "scale 99 is too large"),
         ("--graph DIR/missing", 1, "missing"),
         ("--graph kron:4:4 --layout adjacent", 2, "adjacent"),

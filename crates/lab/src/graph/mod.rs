@@ -3,7 +3,8 @@
 //! A [`Plan`] says what; [`run`] does it and hands out a [`Record`] for each step:
 //!
 //! - `load`: the layout is made of all edges in memory;
-//! - `ingest`: a dynamic layout is made of a tenth of the edges, the others come in batches from all threads;
+//! - `ingest`: a dynamic layout is made of a tenth of the edges, the others come in batches from all threads; a snapshot and a checkpoint
+//!   after that are timed apart;
 //! - `churn`: a share of the edges is deleted, and inserted again in another order, both in batches from all threads;
 //! - `placement`: how many edges each NUMA node has under each placement, where there are several nodes;
 //! - `kernel`: a kernel over a layout under a placement, the layouts and placements in turns, trial by trial, so that what the machine does
@@ -36,6 +37,7 @@ use kernel::{Answer, Answers};
 use nodes::{Laid, Nodes, Teams};
 pub use nodes::{NodesPlan, Placing, Whole};
 pub use record::{Record, Step};
+pub use stream::BATCH;
 use stream::{Ingested, apply, shuffle};
 
 /// A layout that is measured.
@@ -116,6 +118,8 @@ pub struct Plan {
     pub trials: u32,
     /// Whether ingest is measured.
     pub ingest: bool,
+    /// Updates of a batch of ingest, [`BATCH`] unless told otherwise; with 1 each edge is durable by itself.
+    pub batch: usize,
     /// The share of the edges that is deleted and inserted again before the kernels run over dynamic layouts.
     pub churn: f64,
     /// Updates a second that dynamic layouts take in while kernels run over them.
@@ -168,9 +172,9 @@ impl Edges {
 /// Those of reading and building; `Invalid` for a plan that cannot be; `Corruption` when an answer is wrong; those of `each`.
 pub fn run(plan: &Plan, each: &mut dyn FnMut(&Record) -> Result<()>) -> Result<()> {
     let is_sound = plan.trials > 0 && (0.0..=1.0).contains(&plan.churn) && !plan.threads.is_empty();
-    if !is_sound || plan.layouts.is_empty() || plan.stream == Some(0) {
+    if !is_sound || plan.layouts.is_empty() || plan.stream == Some(0) || plan.batch == 0 {
         return Err(Error::invalid(
-            "a bench of graphs has layouts, threads, trials, a churn from 0 to 1, and a stream, if any, above 0",
+            "a bench of graphs has layouts, threads, trials, a churn from 0 to 1, and batches and a stream, if any, above 0",
         ));
     }
     let nodes = Nodes::of(&plan.nodes)?;
@@ -273,6 +277,9 @@ impl Bench<'_> {
             seconds,
             answer: None,
             verified: None,
+            batch: None,
+            snapshot_seconds: None,
+            checkpoint_seconds: None,
             edges_per_s: None,
             bytes_per_edge: None,
             stream_per_s: None,
@@ -284,15 +291,19 @@ impl Bench<'_> {
         for layout in plan.layouts.iter().filter(|layout| plan.ingest && layout.is_dynamic()) {
             for media in &plan.media {
                 let streamed = edges.len() - edges.len() / 10;
-                let Ingested { seconds, memory_bytes, edges: made, pmem } = match layout {
-                    Layout::Adjacency => self.ingest::<adjacency::Section>(*media)?,
-                    Layout::Buffered => self.ingest::<buffered::Section>(*media)?,
-                    Layout::Csr | Layout::Pma => self.ingest::<pma::Image>(*media)?,
-                };
+                let Ingested { seconds, snapshot_seconds, checkpoint_seconds, memory_bytes, edges: made, pmem } =
+                    match layout {
+                        Layout::Adjacency => self.ingest::<adjacency::Section>(*media)?,
+                        Layout::Buffered => self.ingest::<buffered::Section>(*media)?,
+                        Layout::Csr | Layout::Pma => self.ingest::<pma::Image>(*media)?,
+                    };
                 let (pmem, pmem_is_played) = pmem.unzip();
                 each(&Record {
                     pmem,
                     pmem_is_played,
+                    batch: Some(plan.batch),
+                    snapshot_seconds: Some(snapshot_seconds),
+                    checkpoint_seconds,
                     edges_per_s: Some(streamed as f64 / seconds),
                     bytes_per_edge: per_edge(memory_bytes, made),
                     verified: Some(made == stored),
@@ -456,9 +467,10 @@ impl Bench<'_> {
         share.truncate((share.len() as f64 * self.plan.churn) as usize);
         let take = |batch: &[Update]| graph.apply(batch).map(drop);
         let begun = Instant::now();
-        apply(&share, &self.edges.ids, self.threads, Update::DeleteEdge, take)?;
+        let by = (self.threads, BATCH);
+        apply(&share, &self.edges.ids, by, Update::DeleteEdge, take)?;
         shuffle(&mut share);
-        apply(&share, &self.edges.ids, self.threads, Update::InsertEdge, take)?;
+        apply(&share, &self.edges.ids, by, Update::InsertEdge, take)?;
         Ok((begun.elapsed().as_secs_f64(), 2 * share.len()))
     }
 }

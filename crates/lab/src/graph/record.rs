@@ -59,6 +59,12 @@ pub struct Record {
     pub answer: Option<String>,
     /// Whether the answer, or the number of edges that ingest made, was found right.
     pub verified: Option<bool>,
+    /// Updates of each batch of ingest.
+    pub batch: Option<usize>,
+    /// How long the first snapshot took after ingest, which merges what waits. It is no part of `seconds`.
+    pub snapshot_seconds: Option<f64>,
+    /// How long a checkpoint took after that, of a graph that is kept. It is no part of `seconds`, and none was due in those.
+    pub checkpoint_seconds: Option<f64>,
     /// Edges as they were given, a second: an undirected one counts once and is stored twice.
     pub edges_per_s: Option<f64>,
     /// Memory of the layout by stored edges.

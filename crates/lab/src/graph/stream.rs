@@ -18,8 +18,8 @@ use biombo_graph::view::View;
 use super::{Media, Plan};
 use crate::measure::file_system;
 
-/// Updates of a batch.
-const BATCH: usize = 1 << 16;
+/// Updates of a batch, where nobody says otherwise.
+pub const BATCH: usize = 1 << 16;
 
 /// Another order, the same for the same order.
 pub(super) fn shuffle(edges: &mut [Edge]) {
@@ -30,21 +30,21 @@ pub(super) fn shuffle(edges: &mut [Edge]) {
     }
 }
 
-/// Hand `take` an update of each edge, in batches that the threads take in turns.
+/// Hand `take` an update of each edge, in batches of `size` that the threads take in turns.
 pub(super) fn apply(
     edges: &[Edge],
     ids: &Ids,
-    threads: usize,
+    (threads, size): (usize, usize),
     update: fn(u64, u64) -> Update,
     take: impl Fn(&[Update]) -> Result<()> + Sync,
 ) -> Result<()> {
     let next = AtomicUsize::new(0);
     let id = |vertex: u32| ids.id(vertex).expect("invariant: edges lead between vertices that have ids");
     let work = || -> Result<()> {
-        let mut batch = Vec::with_capacity(BATCH.min(edges.len()));
+        let mut batch = Vec::with_capacity(size.min(edges.len()));
         loop {
-            let begin = next.fetch_add(BATCH, Relaxed);
-            let Some(share) = edges.get(begin..(begin + BATCH).min(edges.len())).filter(|share| !share.is_empty())
+            let begin = next.fetch_add(size, Relaxed);
+            let Some(share) = edges.get(begin..(begin + size).min(edges.len())).filter(|share| !share.is_empty())
             else {
                 return Ok(());
             };
@@ -113,13 +113,25 @@ pub(super) fn meanwhile<L: Layout, T>(
 
 /// What ingest came to.
 pub(super) struct Ingested {
+    /// Of the stream; no checkpoint was due in it.
     pub(super) seconds: f64,
+    /// Of the first snapshot after it, which merges what waits.
+    pub(super) snapshot_seconds: f64,
+    /// Of a checkpoint after that, where the graph is kept.
+    pub(super) checkpoint_seconds: Option<f64>,
     /// All memory of the graph.
     pub(super) memory_bytes: usize,
     /// Stored ones.
     pub(super) edges: u64,
     /// What is behind the medium `pmem`, and whether it is played.
     pub(super) pmem: Option<(String, bool)>,
+}
+
+/// What `work` gives, and how long it takes.
+fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let begun = Instant::now();
+    let done = work()?;
+    Ok((done, begun.elapsed().as_secs_f64()))
 }
 
 /// What is behind `pmem` in `dir`, in a few words.
@@ -149,11 +161,11 @@ pub(super) fn ingest<L: Layout>(
         let graph = Changing::<L>::from_view(&base, ids, shape.keeps_loops, team)?;
         drop(base);
         let begun = Instant::now();
-        apply(streamed, ids, threads, Update::InsertEdge, |batch| graph.apply(batch).map(drop))?;
+        apply(streamed, ids, (threads, plan.batch), Update::InsertEdge, |batch| graph.apply(batch).map(drop))?;
         let seconds = begun.elapsed().as_secs_f64();
-        let snapshot = graph.snapshot(team)?;
+        let (snapshot, snapshot_seconds) = timed(|| graph.snapshot(team))?;
         let (memory_bytes, edges) = (graph.memory_bytes(), snapshot.edges());
-        return Ok(Ingested { seconds, memory_bytes, edges, pmem: None });
+        return Ok(Ingested { seconds, snapshot_seconds, checkpoint_seconds: None, memory_bytes, edges, pmem: None });
     }
     let io: Arc<dyn Io> = RealIo::shared();
     let dir = plan.dir.join(format!("biombo-bench-graph-{}", std::process::id()));
@@ -166,14 +178,20 @@ pub(super) fn ingest<L: Layout>(
             }
         };
         drop(base);
-        let graph = DurableChanging::<L>::open(io.clone(), &dir, DurableOptions::default(), team)?;
+        // A checkpoint is measured apart: by default one is due every 256 MiB, so that graphs of some sizes would have one in their figure.
+        let options = DurableOptions { checkpoint_bytes: u64::MAX, ..DurableOptions::default() };
+        let graph = DurableChanging::<L>::open(io.clone(), &dir, options, team)?;
         let begun = Instant::now();
         let take = |batch: &[Update]| graph.apply(batch, Durability::Sync).map(drop);
-        apply(streamed, ids, threads, Update::InsertEdge, take)?;
+        apply(streamed, ids, (threads, plan.batch), Update::InsertEdge, take)?;
         let seconds = begun.elapsed().as_secs_f64();
-        let snapshot = graph.snapshot(team)?;
+        let (snapshot, snapshot_seconds) = timed(|| graph.snapshot(team))?;
+        let (memory_bytes, edges) = (graph.memory_bytes(), snapshot.edges());
+        drop(snapshot);
+        let ((), checkpoint_seconds) = timed(|| graph.checkpoint())?;
         let pmem = backing.map(|backing| (behind(backing, &dir), backing.is_played()));
-        Ok(Ingested { seconds, memory_bytes: graph.memory_bytes(), edges: snapshot.edges(), pmem })
+        let checkpoint_seconds = Some(checkpoint_seconds);
+        Ok(Ingested { seconds, snapshot_seconds, checkpoint_seconds, memory_bytes, edges, pmem })
     })();
     let removed = io.remove_dir_all(&dir).map_err(|e| Error::io(format_args!("remove {}", dir.display()), e));
     measured.and_then(|measured| removed.map(|()| measured))

@@ -17,6 +17,7 @@ fn plan(graph: &str, dir: PathBuf) -> Plan {
         nodes: NodesPlan { nodes: Some(1), ..NodesPlan::default() },
         trials: 2,
         ingest: true,
+        batch: BATCH,
         churn: 0.1,
         stream: None,
         dir,
@@ -207,6 +208,27 @@ fn what_the_machine_cannot_do_stands_in_the_records() {
     ] {
         assert!(records(&plan(nodes.clone())).is_err(), "{nodes:?}");
     }
+}
+
+/// Fails when the batch is another one, and when a snapshot or a checkpoint is not taken or not told.
+#[test]
+fn ingest_by_single_edges_is_measured_and_what_comes_after_it_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan =
+        Plan { batch: 1, kernels: vec![Kernel::Cc], trials: 1, churn: 0.0, ..plan("kron:5:4", dir.path().to_owned()) };
+    let records = records(&plan).unwrap();
+    let ingest: Vec<&Record> = records.iter().filter(|record| record.step == Step::Ingest).collect();
+    assert_eq!(ingest.len(), 2 * 3 * 3);
+    for record in ingest {
+        assert_eq!((record.batch, record.verified), (Some(1), Some(true)));
+        assert!(record.snapshot_seconds > Some(0.0), "{record:?}");
+        assert_eq!(
+            record.checkpoint_seconds.is_some_and(|seconds| seconds > 0.0),
+            record.media != "dram",
+            "{record:?}"
+        );
+    }
+    assert!(super::run(&Plan { batch: 0, ..plan }, &mut |_| Ok(())).is_err());
 }
 
 #[test]

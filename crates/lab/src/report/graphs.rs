@@ -129,6 +129,8 @@ fn section(graph: &str, records: &[Record]) -> Value {
             ));
         }
         rows.extend(lines(name, turns, None));
+        rows.extend(afterwards("snapshot after ingest", turns, |record| record.snapshot_seconds));
+        rows.extend(afterwards("checkpoint after ingest", turns, |record| record.checkpoint_seconds));
     }
     let (_, loaded) = &loads[0];
     let bytes = |turns: &Turns<'_>| turns.spread(|record| record.bytes_per_edge);
@@ -231,7 +233,6 @@ struct Line {
 fn lines(step: &str, turns: &[Turns<'_>], base: Option<f64>) -> Vec<Line> {
     let line = |(at, turns): (usize, &Turns<'_>)| {
         let (first, seconds) = (turns.first(), turns.seconds());
-        let time = |seconds: f64| duration_ns(seconds * 1e9);
         let figure = |of: fn(&Record) -> Option<f64>, text: &dyn Fn(f64) -> String| {
             turns.spread(of).map_or(String::new(), |spread| text(spread.median))
         };
@@ -246,11 +247,7 @@ fn lines(step: &str, turns: &[Turns<'_>], base: Option<f64>) -> Vec<Line> {
             },
             threads: first.threads,
             time: time(seconds.median),
-            spread: if turns.records.len() > 1 {
-                format!("{} to {}", time(seconds.max), time(seconds.min))
-            } else {
-                String::new()
-            },
+            spread: extremes(seconds, turns),
             ratio: base.map_or(String::new(), |base| format!("{:.2}", seconds.median / base)),
             rate: figure(|record| record.edges_per_s, &count),
             bytes: figure(|record| record.bytes_per_edge, &|bytes| format!("{bytes:.2}")),
@@ -258,6 +255,39 @@ fn lines(step: &str, turns: &[Turns<'_>], base: Option<f64>) -> Vec<Line> {
         }
     };
     turns.iter().enumerate().map(line).collect()
+}
+
+fn time(seconds: f64) -> String {
+    duration_ns(seconds * 1e9)
+}
+
+/// The slowest and the fastest, where there are several.
+fn extremes(seconds: Spread, turns: &Turns<'_>) -> String {
+    let several = || format!("{} to {}", time(seconds.max), time(seconds.min));
+    if turns.records.len() > 1 { several() } else { String::new() }
+}
+
+/// Lines of what was timed after a step; none where nothing was.
+fn afterwards(what: &str, turns: &[Turns<'_>], seconds: fn(&Record) -> Option<f64>) -> Vec<Line> {
+    let its = turns.iter().filter_map(|turns| Some((turns, turns.spread(seconds)?)));
+    let line = |(at, (turns, seconds)): (usize, (&Turns<'_>, Spread))| {
+        let first = turns.first();
+        Line {
+            first: at == 0,
+            step: what.to_owned(),
+            layout: first.layout,
+            media: first.media_text(),
+            placement: String::new(),
+            threads: first.threads,
+            time: time(seconds.median),
+            spread: extremes(seconds, turns),
+            ratio: String::new(),
+            rate: String::new(),
+            bytes: String::new(),
+            stream: String::new(),
+        }
+    };
+    its.enumerate().map(line).collect()
 }
 
 fn share(record: &Record) -> Option<Value> {
@@ -280,10 +310,16 @@ fn methods(records: &[Record]) -> Vec<String> {
         "Breadth-first search and betweenness begin at the vertex with the most out-edges; PageRank does 20 iterations. cc is Afforest, cc-sv is Shiloach \
          and Vishkin's."
             .to_owned(),
-        "Bytes per edge are all memory of a layout, logs and buffers included, by stored edges. Ingest: a tenth of the edges is there, the others come in \
-         batches of 65,536 from all threads, durable when acknowledged on disk and on pmem."
-            .to_owned(),
+        "Bytes per edge are all memory of a layout, logs and buffers included, by stored edges.".to_owned(),
     ];
+    let batches = distinct(records.iter().filter_map(|record| record.batch).map(|batch| count(batch as f64)));
+    if !batches.is_empty() {
+        methods.push(format!(
+            "Ingest: a tenth of the edges is there, the others come from all threads in batches of {}, durable when acknowledged on disk and on pmem. No \
+             checkpoint was due meanwhile; what a snapshot and one checkpoint take after it stands apart.",
+            batches.join(", ")
+        ));
+    }
     if records.iter().any(|record| record.stream_per_s.is_some()) {
         methods.push(
             "While a kernel ran over a snapshot of a dynamic layout, another thread deleted edges from the graph and inserted them again.".to_owned(),

@@ -20,7 +20,7 @@ use biombo_graph::team::Bind;
 
 use self::published::{EDGES_BY_HALVES, EDGES_ROUND_ROBIN, REMOTE, ROWS, System, THREADS, row};
 use super::{Figure, Finding, Reproduction, Unit, Verdict};
-use crate::graph::{Kernel, Layout, Media, NodesPlan, Placing, Plan, Record, Step, Whole};
+use crate::graph::{BATCH, Kernel, Layout, Media, NodesPlan, Placing, Plan, Record, Step, Whole};
 use crate::measure::Host;
 use crate::statistics::{Ratio, Spread, ratio};
 use crate::units::{count, duration_ns};
@@ -69,6 +69,7 @@ pub fn plans(scale: f64, dir: Option<&Path>) -> Result<Vec<Plan>> {
             dealt: vec![Layout::Pma],
             trials: TRIALS,
             ingest: false,
+            batch: BATCH,
             churn: 0.0,
             stream: None,
             dir: std::env::temp_dir(),
