@@ -443,6 +443,28 @@ fn the_edges_of_each_node_are_shown_for_a_graph_that_is_kept() {
     }
 }
 
+/// Fails when in-edges are part of the bytes of an edge, or are not told at all.
+#[test]
+fn what_in_edges_take_is_told_apart() {
+    let dir = tempdir().expect("a directory");
+    let many: String = (0..30_000u64).map(|n| format!("{} {}\n", n * 7919 % 5000, n * n % 5000)).collect();
+    for layout in ["csr", "pma"] {
+        for kind in ["directed", "undirected"] {
+            let load = format!("graph load DIR/{layout}-{kind} - --layout {layout} --{kind}");
+            assert_eq!(biombo_with(words(&load, dir.path()), many.as_bytes()).status, 0);
+        }
+        let stat = |kind: &str| run(&format!("graph stat DIR/{layout}-{kind} --json"), dir.path()).ok().json();
+        let directed = stat("directed");
+        let figure = |name: &str| directed[name].as_f64().expect(name);
+        let (all, inward, edges) = (figure("memory_bytes"), figure("in_edges_memory_bytes"), figure("edges"));
+        assert!((figure("bytes_per_edge") - (all - inward) / edges).abs() < 1e-9, "{directed}");
+        assert!((figure("bytes_per_in_edge") - inward / edges).abs() < 1e-9 && inward > 4.0 * edges, "{directed}");
+        let text = run(&format!("graph stat DIR/{layout}-directed"), dir.path()).ok();
+        assert!(text.text().contains("per stored edge, without in-edges\nin-edges "), "{}", text.text());
+        assert!(stat("undirected").get("in_edges_memory_bytes").is_none(), "its edges are stored at both ends anyway");
+    }
+}
+
 #[test]
 fn what_is_durable_is_told_when_it_is() {
     let dir = tempdir().expect("a directory");

@@ -73,6 +73,27 @@ impl Layout {
     }
 }
 
+/// Memory of a layout.
+#[derive(Debug, Clone, Copy)]
+struct Memory {
+    /// All of it.
+    bytes: usize,
+    /// What of it the in-edges of a directed graph take.
+    in_edges: Option<usize>,
+}
+
+impl Memory {
+    /// By so many stored edges: without in-edges, and those.
+    fn per_edge(self, edges: u64) -> (Option<f64>, Option<f64>) {
+        let each = |bytes: usize| (edges > 0).then(|| bytes as f64 / edges as f64);
+        (each(self.bytes - self.in_edges.unwrap_or(0)), self.in_edges.and_then(each))
+    }
+
+    fn of<L: pma::Layout>(graph: &Changing<L>) -> Self {
+        Self { bytes: graph.memory_bytes(), in_edges: graph.in_edges_memory_bytes() }
+    }
+}
+
 /// Where a graph that takes edges in is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Media {
@@ -282,6 +303,7 @@ impl Bench<'_> {
             checkpoint_seconds: None,
             edges_per_s: None,
             bytes_per_edge: None,
+            bytes_per_in_edge: None,
             stream_per_s: None,
             edges_per_node: None,
             why: None,
@@ -291,13 +313,14 @@ impl Bench<'_> {
         for layout in plan.layouts.iter().filter(|layout| plan.ingest && layout.is_dynamic()) {
             for media in &plan.media {
                 let streamed = edges.len() - edges.len() / 10;
-                let Ingested { seconds, snapshot_seconds, checkpoint_seconds, memory_bytes, edges: made, pmem } =
-                    match layout {
-                        Layout::Adjacency => self.ingest::<adjacency::Section>(*media)?,
-                        Layout::Buffered => self.ingest::<buffered::Section>(*media)?,
-                        Layout::Csr | Layout::Pma => self.ingest::<pma::Image>(*media)?,
-                    };
+                let Ingested { seconds, snapshot_seconds, checkpoint_seconds, memory, edges: made, pmem } = match layout
+                {
+                    Layout::Adjacency => self.ingest::<adjacency::Section>(*media)?,
+                    Layout::Buffered => self.ingest::<buffered::Section>(*media)?,
+                    Layout::Csr | Layout::Pma => self.ingest::<pma::Image>(*media)?,
+                };
                 let (pmem, pmem_is_played) = pmem.unzip();
+                let (bytes_per_edge, bytes_per_in_edge) = memory.per_edge(made);
                 each(&Record {
                     pmem,
                     pmem_is_played,
@@ -305,7 +328,8 @@ impl Bench<'_> {
                     snapshot_seconds: Some(snapshot_seconds),
                     checkpoint_seconds,
                     edges_per_s: Some(streamed as f64 / seconds),
-                    bytes_per_edge: per_edge(memory_bytes, made),
+                    bytes_per_edge,
+                    bytes_per_in_edge,
                     verified: Some(made == stored),
                     ..record(self, *layout, *media, Step::Ingest, seconds)
                 })?;
@@ -317,15 +341,20 @@ impl Bench<'_> {
         }
         let mut loaded = Vec::new();
         for layout in &plan.layouts {
-            let mut step = |bench: &Self, step: Step, seconds: f64, edges: usize, bytes: usize| {
+            let mut step = |bench: &Self, step: Step, seconds: f64, edges: usize, memory: Memory| {
+                let (bytes_per_edge, bytes_per_in_edge) = memory.per_edge(stored);
                 each(&Record {
                     edges_per_s: Some(edges as f64 / seconds),
-                    bytes_per_edge: per_edge(bytes, stored),
+                    bytes_per_edge,
+                    bytes_per_in_edge,
                     ..record(bench, *layout, Media::Dram, step, seconds)
                 })
             };
             match layout {
-                Layout::Csr => step(self, Step::Load, built, edges.len(), csr.memory_bytes())?,
+                Layout::Csr => {
+                    let memory = Memory { bytes: csr.memory_bytes(), in_edges: csr.in_edges_memory_bytes() };
+                    step(self, Step::Load, built, edges.len(), memory)?;
+                }
                 Layout::Pma => loaded.push(Loaded::Pma(self.load(&csr, built, &mut step)?)),
                 Layout::Adjacency => loaded.push(Loaded::Adjacency(self.load(&csr, built, &mut step)?)),
                 Layout::Buffered => loaded.push(Loaded::Buffered(self.load(&csr, built, &mut step)?)),
@@ -396,25 +425,25 @@ impl Bench<'_> {
     }
 
     /// A layout with the graph that `csr` has, for which `built` seconds were needed, after churn. `step` is told of each step: seconds,
-    /// edges, memory in bytes.
+    /// edges, memory.
     fn load<L: pma::Layout>(
         &mut self,
         csr: &Csr,
         built: f64,
-        mut step: impl FnMut(&Self, Step, f64, usize, usize) -> Result<()>,
+        mut step: impl FnMut(&Self, Step, f64, usize, Memory) -> Result<()>,
     ) -> Result<Live<L>> {
         let Edges { edges, ids, shape, .. } = self.edges;
         let begun = Instant::now();
         let graph = Changing::<L>::from_view(csr, ids, shape.keeps_loops, &mut self.teams.dealt)?;
         let seconds = built + begun.elapsed().as_secs_f64();
-        step(self, Step::Load, seconds, edges.len(), graph.memory_bytes())?;
+        step(self, Step::Load, seconds, edges.len(), Memory::of(&graph))?;
         if self.plan.churn > 0.0 {
             let (seconds, updates) = self.churn(&graph)?;
             let (found, stored) = (graph.snapshot(&mut self.teams.dealt)?.edges(), csr.edges());
             if found != stored {
                 return Err(wrong(format!("after churn {} has {found} edges and not {stored}", L::NAME)));
             }
-            step(self, Step::Churn, seconds, updates, graph.memory_bytes())?;
+            step(self, Step::Churn, seconds, updates, Memory::of(&graph))?;
         }
         let snapshot = graph.snapshot(&mut self.teams.dealt)?;
         Ok(Live { graph, snapshot })
@@ -473,10 +502,6 @@ impl Bench<'_> {
         apply(&share, &self.edges.ids, by, Update::InsertEdge, take)?;
         Ok((begun.elapsed().as_secs_f64(), 2 * share.len()))
     }
-}
-
-fn per_edge(bytes: usize, edges: u64) -> Option<f64> {
-    (edges > 0).then(|| bytes as f64 / edges as f64)
 }
 
 fn wrong(what: String) -> Error {

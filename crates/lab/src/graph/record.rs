@@ -67,8 +67,10 @@ pub struct Record {
     pub checkpoint_seconds: Option<f64>,
     /// Edges as they were given, a second: an undirected one counts once and is stored twice.
     pub edges_per_s: Option<f64>,
-    /// Memory of the layout by stored edges.
+    /// All memory of the layout by stored edges, but for what in-edges take.
     pub bytes_per_edge: Option<f64>,
+    /// What the in-edges of a directed graph take, by stored edges.
+    pub bytes_per_in_edge: Option<f64>,
     /// Updates a second that the graph took in while the kernel ran.
     pub stream_per_s: Option<f64>,
     /// Edges that lead to the vertices of each node, under one placement.

@@ -15,7 +15,7 @@ use biombo_graph::pma::{Changing, Durability, Durable, DurableChanging, DurableO
 use biombo_graph::team::Team;
 use biombo_graph::view::View;
 
-use super::{Media, Plan};
+use super::{Media, Memory, Plan};
 use crate::measure::file_system;
 
 /// Updates of a batch, where nobody says otherwise.
@@ -119,8 +119,7 @@ pub(super) struct Ingested {
     pub(super) snapshot_seconds: f64,
     /// Of a checkpoint after that, where the graph is kept.
     pub(super) checkpoint_seconds: Option<f64>,
-    /// All memory of the graph.
-    pub(super) memory_bytes: usize,
+    pub(super) memory: Memory,
     /// Stored ones.
     pub(super) edges: u64,
     /// What is behind the medium `pmem`, and whether it is played.
@@ -164,8 +163,8 @@ pub(super) fn ingest<L: Layout>(
         apply(streamed, ids, (threads, plan.batch), Update::InsertEdge, |batch| graph.apply(batch).map(drop))?;
         let seconds = begun.elapsed().as_secs_f64();
         let (snapshot, snapshot_seconds) = timed(|| graph.snapshot(team))?;
-        let (memory_bytes, edges) = (graph.memory_bytes(), snapshot.edges());
-        return Ok(Ingested { seconds, snapshot_seconds, checkpoint_seconds: None, memory_bytes, edges, pmem: None });
+        let (memory, edges, checkpoint_seconds) = (Memory::of(&graph), snapshot.edges(), None);
+        return Ok(Ingested { seconds, snapshot_seconds, checkpoint_seconds, memory, edges, pmem: None });
     }
     let io: Arc<dyn Io> = RealIo::shared();
     let dir = plan.dir.join(format!("biombo-bench-graph-{}", std::process::id()));
@@ -186,12 +185,13 @@ pub(super) fn ingest<L: Layout>(
         apply(streamed, ids, (threads, plan.batch), Update::InsertEdge, take)?;
         let seconds = begun.elapsed().as_secs_f64();
         let (snapshot, snapshot_seconds) = timed(|| graph.snapshot(team))?;
-        let (memory_bytes, edges) = (graph.memory_bytes(), snapshot.edges());
+        let memory = Memory { bytes: graph.memory_bytes(), in_edges: graph.in_edges_memory_bytes() };
+        let edges = snapshot.edges();
         drop(snapshot);
         let ((), checkpoint_seconds) = timed(|| graph.checkpoint())?;
         let pmem = backing.map(|backing| (behind(backing, &dir), backing.is_played()));
         let checkpoint_seconds = Some(checkpoint_seconds);
-        Ok(Ingested { seconds, snapshot_seconds, checkpoint_seconds, memory_bytes, edges, pmem })
+        Ok(Ingested { seconds, snapshot_seconds, checkpoint_seconds, memory, edges, pmem })
     })();
     let removed = io.remove_dir_all(&dir).map_err(|e| Error::io(format_args!("remove {}", dir.display()), e));
     measured.and_then(|measured| removed.map(|()| measured))

@@ -238,12 +238,28 @@ fn a_file_is_measured_in_its_order_and_what_cannot_be_is_refused() {
     std::fs::write(&file, "# Directed graph\n5 9\n9 70\n70 5\n70 70\n4294967296 5\n").unwrap();
     let records = records(&plan(file.to_str().unwrap(), dir.path().to_owned())).unwrap();
     assert!(records.iter().all(|record| (record.vertices, record.edges) == (4, 5)));
+    // What in-edges take is no part of the bytes of an edge, of graphs that have them.
+    let is_told = |records: &[Record], is_directed: bool| {
+        let mut of = records.iter().filter(|record| record.bytes_per_edge.is_some());
+        of.clone().count() > 0 && of.all(|record| record.bytes_per_in_edge.is_some() == is_directed)
+    };
+    let directed = plan(file.to_str().unwrap(), dir.path().to_owned());
+    let undirected = Plan { shape: Some(Shape::UNDIRECTED), ingest: false, ..directed };
+    assert!(is_told(&records, true) && is_told(&super::tests::records(&undirected).unwrap(), false));
     for (graph, said) in [("kron:99:1", "scale 99"), ("kron:x", "is no graph"), ("no-such-file", "no-such-file")] {
         let error = super::run(&plan(graph, dir.path().to_owned()), &mut |_| Ok(())).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");
     }
     let none = Plan { trials: 0, ..plan("kron:4:1", dir.path().to_owned()) };
     assert!(super::run(&none, &mut |_| Ok(())).is_err());
+}
+
+#[test]
+fn memory_is_told_without_in_edges_and_those_apart() {
+    let directed = Memory { bytes: 900, in_edges: Some(400) };
+    assert_eq!(directed.per_edge(100), (Some(5.0), Some(4.0)));
+    assert_eq!(Memory { in_edges: None, ..directed }.per_edge(100), (Some(9.0), None));
+    assert_eq!(directed.per_edge(0), (None, None));
 }
 
 #[test]

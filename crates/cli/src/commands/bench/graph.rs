@@ -26,7 +26,8 @@ are buffers of vertices, which grow with the degree, over such blocks.
 --ingest: each layout but csr is made of a tenth of the edges, the others come in batches of 65,536 (--batch; with 1 each edge is durable by
 itself) from all threads; on disk and on persistent memory each batch is durable when it is acknowledged. No checkpoint is due meanwhile: a
 snapshot and one checkpoint after it are timed apart. Edges a second are those of the file: an undirected one counts once and
-is stored twice. Bytes an edge are all memory of a layout, logs and buffers included, by stored edges.
+is stored twice. Bytes an edge are all memory of a layout, logs and buffers included, by stored edges; what the in-edges of a directed graph
+take stands apart, behind a +.
 --stream RATE: while a kernel runs over a snapshot of a dynamic layout, another thread deletes edges from the graph and inserts them again,
 at most so many updates a second. orkut-like and livejournal-like have the published graphs' size and density, or a share :F of them.
 
@@ -316,7 +317,11 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
     for record in steps() {
         let step = format!("{:?}", record.step).to_lowercase();
         let rate = record.edges_per_s.unwrap_or(0.0) / 1e6;
-        let bytes = record.bytes_per_edge.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.2}"));
+        let bytes = match (record.bytes_per_edge, record.bytes_per_in_edge) {
+            (Some(bytes), Some(inward)) => format!("{bytes:.2} + {inward:.2}"),
+            (Some(bytes), None) => format!("{bytes:.2}"),
+            (None, _) => "-".to_owned(),
+        };
         let (media, Record { layout, threads, seconds, .. }) = (record.media_text(), record);
         out.line(format_args!(
             "{step:8} {layout:9} {media:media_width$} {threads:>7} {seconds:>10.3} {rate:>14.2} {bytes:>11}"

@@ -74,10 +74,24 @@ impl Kept {
 /// A graph to be asked.
 pub(super) struct Graph {
     pub(super) lists: Lists,
-    /// In bytes.
-    pub(super) memory_bytes: u64,
+    pub(super) memory: Memory,
     /// What it is kept on.
     pub(super) media: Media,
+}
+
+/// What it takes in memory, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Memory {
+    /// All of it.
+    pub(super) bytes: u64,
+    /// What of it the in-edges of a directed graph take.
+    pub(super) in_edges: Option<u64>,
+}
+
+impl Memory {
+    fn of(bytes: usize, in_edges: Option<usize>) -> Self {
+        Self { bytes: bytes as u64, in_edges: in_edges.map(|bytes| bytes as u64) }
+    }
 }
 
 /// Where its lists are.
@@ -119,11 +133,12 @@ impl Graph {
         if Durable::exists(&io, dir)? {
             let graph = open_changing(dir, team)?;
             let snapshot = graph.snapshot(team)?;
-            let memory_bytes = graph.memory_bytes() as u64;
-            return Ok(Self { memory_bytes, media: graph.media(), lists: Lists::Pma(snapshot) });
+            let memory = Memory::of(graph.memory_bytes(), graph.in_edges_memory_bytes());
+            return Ok(Self { memory, media: graph.media(), lists: Lists::Pma(snapshot) });
         }
         let (csr, ids) = file::open(&io, dir)?;
-        Ok(Self { memory_bytes: csr.memory_bytes() as u64, media: Media::Disk, lists: Lists::Csr(csr, ids) })
+        let memory = Memory::of(csr.memory_bytes(), csr.in_edges_memory_bytes());
+        Ok(Self { memory, media: Media::Disk, lists: Lists::Csr(csr, ids) })
     }
 
     /// The same graph in another layout.
@@ -137,13 +152,13 @@ impl Graph {
             Lists::Adjacency(snapshot) => as_static(&snapshot, team)?,
             Lists::Buffered(snapshot) => as_static(&snapshot, team)?,
         };
-        let (memory_bytes, lists) = match layout {
-            Layout::Csr => (csr.memory_bytes() as u64, Lists::Csr(csr, ids)),
+        let (memory, lists) = match layout {
+            Layout::Csr => (Memory::of(csr.memory_bytes(), csr.in_edges_memory_bytes()), Lists::Csr(csr, ids)),
             Layout::Pma => as_changing(&csr, &ids, Lists::Pma, team)?,
             Layout::Adjacency => as_changing(&csr, &ids, Lists::Adjacency, team)?,
             Layout::Buffered => as_changing(&csr, &ids, Lists::Buffered, team)?,
         };
-        Ok(Self { lists, memory_bytes, media: self.media })
+        Ok(Self { lists, memory, media: self.media })
     }
 
     pub(super) fn layout(&self) -> Layout {
@@ -246,9 +261,10 @@ fn as_changing<L: pma::Layout>(
     ids: &Ids,
     lists: fn(Snapshot<L>) -> Lists,
     team: &mut Team,
-) -> Done<(u64, Lists)> {
+) -> Done<(Memory, Lists)> {
     let graph = Changing::<L>::from_view(csr, ids, true, team)?;
-    Ok((graph.memory_bytes() as u64, lists(graph.snapshot(team)?)))
+    let memory = Memory::of(graph.memory_bytes(), graph.in_edges_memory_bytes());
+    Ok((memory, lists(graph.snapshot(team)?)))
 }
 
 fn order<L: pma::Layout>(snapshot: &Snapshot<L>) -> Vec<u32> {
