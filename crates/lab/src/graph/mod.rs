@@ -18,6 +18,7 @@ mod nodes;
 mod record;
 mod stream;
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -26,6 +27,7 @@ use biombo_graph::csr::{Csr, Shape};
 use biombo_graph::edges::EdgeList;
 use biombo_graph::generate::Drawn;
 use biombo_graph::ids::Ids;
+use biombo_graph::media::Array;
 use biombo_graph::numa::{Load, Owners, Placement};
 use biombo_graph::pma::{self, Changing, Snapshot, Update};
 use biombo_graph::team::Team;
@@ -163,9 +165,26 @@ impl Plan {
     }
 }
 
+/// Edges where they were made: large graphs have no room for them twice.
+enum Held {
+    Drawn(Array<Edge>),
+    Read(Vec<Edge>),
+}
+
+impl Deref for Held {
+    type Target = [Edge];
+
+    fn deref(&self) -> &[Edge] {
+        match self {
+            Self::Drawn(edges) => edges,
+            Self::Read(edges) => edges,
+        }
+    }
+}
+
 /// The edges of a graph.
 struct Edges {
-    edges: Vec<Edge>,
+    edges: Held,
     ids: Ids,
     shape: Shape,
     /// Drawn, not read: their order means nothing.
@@ -178,10 +197,11 @@ impl Edges {
             let EdgeList { ids, edges, is_directed } = EdgeList::read(&[graph])?;
             let of_file = if is_directed.unwrap_or(true) { Shape::DIRECTED } else { Shape::UNDIRECTED };
             let shape = shape.unwrap_or(of_file);
-            return Ok(Self { edges, ids, shape, is_synthetic: false });
+            return Ok(Self { edges: Held::Read(edges), ids, shape, is_synthetic: false });
         };
-        let mut edges = drawn.draw(team)?.to_vec();
+        let mut edges = drawn.draw(team)?;
         shuffle(&mut edges);
+        let edges = Held::Drawn(edges);
         let shape = shape.unwrap_or(Shape::GAP);
         Ok(Self { edges, ids: Ids::dense(drawn.vertices()), shape, is_synthetic: true })
     }
@@ -489,11 +509,17 @@ impl Bench<'_> {
 
     /// Delete a share of the edges and insert it again in another order; seconds and updates.
     fn churn<L: pma::Layout>(&self, graph: &Changing<L>) -> Result<(f64, usize)> {
-        let mut share = self.edges.edges.clone();
-        if !self.edges.is_synthetic {
-            shuffle(&mut share);
-        }
-        share.truncate((share.len() as f64 * self.plan.churn) as usize);
+        let all = &self.edges.edges;
+        let count = (all.len() as f64 * self.plan.churn) as usize;
+        let mut share = if self.edges.is_synthetic {
+            all[..count].to_vec()
+        } else {
+            let mut shuffled = all.to_vec();
+            shuffle(&mut shuffled);
+            shuffled.truncate(count);
+            shuffled.shrink_to_fit();
+            shuffled
+        };
         let take = |batch: &[Update]| graph.apply(batch).map(drop);
         let begun = Instant::now();
         let by = (self.threads, BATCH);

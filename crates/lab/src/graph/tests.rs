@@ -266,6 +266,7 @@ fn memory_is_told_without_in_edges_and_those_apart() {
 fn another_answer_than_before_is_noticed() {
     let mut team = Team::new(1).unwrap();
     let edges = Edges::of("uniform:6:4", None, &mut team).unwrap();
+    assert!(matches!(edges.edges, Held::Drawn(_)), "drawn edges are copied nowhere");
     let csr = |count: usize| Csr::build(edges.ids.len(), &edges.edges[..count], Shape::GAP, &mut Team::new(1).unwrap());
     let (whole, less) = (csr(edges.edges.len()).unwrap(), csr(edges.edges.len() / 2).unwrap());
     for kernel in [Kernel::Pagerank, Kernel::Bc, Kernel::Cc, Kernel::Bfs] {

@@ -8,7 +8,7 @@ use biombo::graph::ids::Ids;
 use biombo::graph::pma::{self, Changing, Durable, DurableOptions, Media, Snapshot};
 use biombo::graph::team::Team;
 use biombo::graph::view::View;
-use biombo::graph::{adjacency, buffered};
+use biombo::graph::{Edge, adjacency, buffered};
 use biombo_base::io::RealIo;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -243,16 +243,22 @@ impl Graph {
 /// The same graph as a static one, numbered by the order of ids.
 fn as_static<L: pma::Layout>(snapshot: &Snapshot<L>, team: &mut Team) -> Done<(Csr, Ids)> {
     let order = order(snapshot);
-    let mut places = vec![0; order.len()];
-    order.iter().zip(0..).for_each(|(number, place)| places[*number as usize] = place);
-    let numbers = 0..snapshot.vertices() as u32;
-    let lists = numbers.flat_map(|v| snapshot.out_neighbors(v).iter().map(move |to| [v, *to]));
-    let edges: Vec<[u32; 2]> = lists.map(|edge| edge.map(|end| places[end as usize])).collect();
+    let edges = edges_by_place(snapshot, &order);
     let shape = Shape { is_directed: snapshot.is_directed(), keeps_loops: true };
     let csr = Csr::build(order.len(), &edges, shape, team)?;
     let named = order.iter().map(|number| snapshot.id(*number)).collect::<Option<Vec<u64>>>();
     let ids = Ids::ascending(named.unwrap_or_default());
     Ok((csr, ids.expect("invariant: each vertex has an id of its own, and they were sorted")))
+}
+
+/// The edges between vertices that are numbered by their places in `order`; an undirected one once, as whoever builds a graph of them doubles it.
+fn edges_by_place<V: View>(view: &V, order: &[u32]) -> Vec<Edge> {
+    let mut places = vec![0; order.len()];
+    order.iter().zip(0..).for_each(|(number, place)| places[*number as usize] = place);
+    let is_directed = view.is_directed();
+    let numbers = 0..view.vertices() as u32;
+    let edges = numbers.flat_map(|v| view.out_neighbors(v).iter().map(move |to| [v, *to]));
+    edges.filter(|[v, to]| is_directed || to >= v).map(|edge| edge.map(|end| places[end as usize])).collect()
 }
 
 /// A static graph in the layout `L`: the memory that it takes, and its lists.
@@ -271,4 +277,26 @@ fn order<L: pma::Layout>(snapshot: &Snapshot<L>) -> Vec<u32> {
     let mut order: Vec<u32> = (0..snapshot.vertices() as u32).collect();
     order.sort_unstable_by_key(|number| snapshot.id(*number));
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails when both directions of an undirected edge are handed on, which would take twice the memory, or when one of them is lost.
+    #[test]
+    fn an_undirected_edge_is_handed_on_once_and_a_directed_one_as_it_is() {
+        let mut team = Team::new(1).expect("a thread");
+        let edges = [[0, 1], [2, 1], [2, 0], [3, 3]];
+        // The places of the numbers 0 to 3 are 3, 2, 1, 0.
+        for (shape, stored) in [(Shape::UNDIRECTED, 7), (Shape::DIRECTED, 4)] {
+            let csr = Csr::build(4, &edges, shape, &mut team).expect("a graph");
+            assert_eq!(csr.edges(), stored);
+            let handed = edges_by_place(&csr, &[3, 2, 1, 0]);
+            assert_eq!(handed.len(), 4, "{handed:?}");
+            let again = Csr::build(4, &handed, shape, &mut team).expect("a graph");
+            let turned = |v: u32| again.out_neighbors(3 - v).iter().rev().map(|to| 3 - to).collect::<Vec<_>>();
+            assert!((0..4).all(|v| turned(v) == csr.out_neighbors(v)), "{handed:?}");
+        }
+    }
 }
