@@ -45,9 +45,10 @@ figures-moving: build ## measure stores that repartition themselves beside those
 figures-lab: build ## measure the laboratory's own engines with 10 million operations and with data larger than memory
 	@scripts/figures.sh lab
 
-crash: setup ## SIGKILL loops of 100 and 200 rounds (`make test`: 20 and 10), and 10 million different images of simulated crashes
+crash: setup ## SIGKILL loops of 100 and 200 rounds (`make test`: 20, 10 and 8), and 10 million different images of simulated crashes
 	BIOMBO_KILL_ROUNDS=$${BIOMBO_KILL_ROUNDS:-100} BIOMBO_KILL_LOG_ROUNDS=$${BIOMBO_KILL_LOG_ROUNDS:-200} \
-	  $(CARGO) test --locked --package biombo-cli --all-features --test kill --test kill_log -- --nocapture --test-threads=1
+	BIOMBO_KILL_GRAPH_ROUNDS=$${BIOMBO_KILL_GRAPH_ROUNDS:-100} \
+	  $(CARGO) test --locked --package biombo-cli --all-features --test kill --test kill_log --test kill_graph -- --nocapture --test-threads=1
 	@echo 'Simulated crashes of the journal: BIOMBO_CAMPAIGN_SECONDS (300) for each of its campaigns'
 	BIOMBO_CAMPAIGN_SECONDS=$${BIOMBO_CAMPAIGN_SECONDS:-300} \
 	  $(CARGO) test --locked --release --package biombo-journal --test crash --test log_crash -- --nocapture

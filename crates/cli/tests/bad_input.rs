@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use common::mount::Mount;
 use common::{Run, biombo, biombo_with, command, has_engine, run, words};
 use tempfile::{TempDir, tempdir};
 
@@ -309,28 +310,6 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A file system of its own at `dir`, while it lives.
-struct Mount(PathBuf);
-
-impl Mount {
-    fn tmpfs(dir: &Path, options: &str) -> Option<Self> {
-        fs::create_dir_all(dir).expect("a directory");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(dir).output().ok()?;
-        mount.status.success().then(|| Self(dir.to_owned()))
-    }
-
-    fn read_only(&self) -> bool {
-        let remount = Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0).output();
-        remount.is_ok_and(|output| output.status.success())
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
-    }
-}
-
 #[test]
 fn a_machine_that_refuses_is_named() {
     let mut t = Table::new();
@@ -351,8 +330,7 @@ fn a_machine_that_refuses_is_named() {
                     .next_back()
                     .unwrap_or(0);
                 // Room again: the store opens, and has what was acknowledged.
-                let grown = Command::new("mount").args(["-o", "remount,size=200m"]).arg(&mount.0).status();
-                assert!(grown.is_ok_and(|status| status.success()), "the file system grows");
+                mount.grow("200m");
                 let scan = run(&format!("scan DIR/full-{engine}/s --keys-only --limit {acked}"), t.dir.path()).ok();
                 assert_eq!(
                     scan.text().lines().count() as u64,

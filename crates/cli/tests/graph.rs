@@ -41,7 +41,7 @@ fn a_graph_is_loaded_asked_and_given_back() {
     assert_eq!(run("graph degree DIR/g 100", dir.path()).ok().text(), "1\n");
     let stat = run("graph stat DIR/g --json", dir.path()).ok().json();
     assert_eq!((&stat["vertices"], &stat["edges"], &stat["loops"]), (&4.into(), &5.into(), &1.into()));
-    assert_eq!((&stat["directed"], &stat["layout"]), (&true.into(), &"csr".into()));
+    assert_eq!((&stat["directed"], &stat["layout"]), (&true.into(), &"pma".into()), "one that can be changed");
     assert!(run("graph verify DIR/g", dir.path()).ok().text().contains("no damage"));
     let listed = run("graph export DIR/g -", dir.path()).ok();
     assert_eq!(listed.text(), "5\t7\n5\t1099511627776\n7\t7\n100\t5\n1099511627776\t100\n");
@@ -113,7 +113,7 @@ fn what_cannot_be_done_is_refused_in_one_line_and_leaves_nothing() {
     refuse("graph load DIR/g DIR/missing.el", b"", 1, "missing.el");
     refuse("graph stat DIR/g", b"", 1, "there is no graph in");
     assert!(!dir.path().join("g").exists(), "a refused load left something");
-    load(dir.path(), EDGES, "");
+    load(dir.path(), EDGES, "--layout csr");
     refuse("graph load DIR/g -", b"1 2\n", 1, "has a graph already");
     refuse("graph run DIR/g bfs", b"", 2, "--source");
     refuse("graph run DIR/g cc --source 5", b"", 2, "only bfs and bc");
@@ -131,7 +131,7 @@ fn what_cannot_be_done_is_refused_in_one_line_and_leaves_nothing() {
 #[test]
 fn a_graph_of_the_layout_pma_changes_and_answers_as_a_static_one() {
     let dir = tempdir().expect("a directory");
-    load(dir.path(), EDGES, "--layout pma");
+    load(dir.path(), EDGES, "");
     let stat = run("graph stat DIR/g --json", dir.path()).ok().json();
     assert_eq!((&stat["vertices"], &stat["edges"], &stat["layout"]), (&4.into(), &5.into(), &"pma".into()));
     // An id below all others, and one that is there no more: numbers are not in the order of ids.
@@ -154,7 +154,7 @@ fn a_graph_of_the_layout_pma_changes_and_answers_as_a_static_one() {
 
     // The same graph as a static one, of the same files.
     run("graph export DIR/g DIR/now.el", dir.path()).ok();
-    run("graph load DIR/h DIR/now.el --directed", dir.path()).ok();
+    run("graph load DIR/h DIR/now.el --directed --layout csr", dir.path()).ok();
     for command in ["bfs --source 100", "cc", "cc-sv --threads 2", "bc", "pagerank --tolerance 1e-9"] {
         let expected = {
             run(&format!("graph run DIR/h {command} --out DIR/out"), dir.path()).ok();
@@ -188,7 +188,7 @@ fn a_graph_of_the_layout_pma_changes_and_answers_as_a_static_one() {
 #[test]
 fn changes_are_acknowledged_in_groups_and_refused_where_they_cannot_be() {
     let dir = tempdir().expect("a directory");
-    load(dir.path(), EDGES, "--layout pma --undirected");
+    load(dir.path(), EDGES, "--undirected");
     let refuse = |args: &str, input: &[u8], said: &str| {
         let refused = biombo_with(words(args, dir.path()), input);
         assert_eq!((refused.status, refused.stderr.lines().count()), (1, 1), "{args}: {}", refused.stderr);
@@ -212,7 +212,7 @@ fn changes_are_acknowledged_in_groups_and_refused_where_they_cannot_be() {
 }
 
 fn load_static(dir: &Path) {
-    let loaded = biombo_with(words("graph load DIR/static -", dir), EDGES);
+    let loaded = biombo_with(words("graph load DIR/static - --layout csr", dir), EDGES);
     assert_eq!((loaded.status, loaded.stderr.as_str()), (0, ""));
 }
 
@@ -225,7 +225,7 @@ fn a_graph_that_somebody_has_open_is_said_to_be() {
 fn is_said_to_be_open(media: &str) {
     use std::io::{BufRead, BufReader, Write};
     let dir = tempdir().expect("a directory");
-    load(dir.path(), EDGES, &format!("--layout pma {media}"));
+    load(dir.path(), EDGES, media);
     let mut adding = std::process::Command::new(env!("CARGO_BIN_EXE_biombo"))
         .args(words("graph add DIR/g - --acks", dir.path()))
         .stdin(std::process::Stdio::piped())
@@ -254,7 +254,7 @@ fn is_said_to_be_open(media: &str) {
 #[test]
 fn a_graph_on_persistent_memory_says_whether_that_is_played() {
     let dir = tempdir().expect("a directory");
-    let loaded = biombo_with(words("graph load DIR/g - --layout pma --media pmem", dir.path()), EDGES);
+    let loaded = biombo_with(words("graph load DIR/g - --media pmem", dir.path()), EDGES);
     assert_eq!((loaded.status, loaded.stderr.as_str()), (0, ""));
     assert!(loaded.text().contains("kept on pmem, "), "{}", loaded.text());
     let added = biombo_with(words("graph add DIR/g -", dir.path()), b"3 100\n5 3\n");
@@ -277,7 +277,7 @@ fn a_graph_on_persistent_memory_says_whether_that_is_played() {
     biombo_with(words("graph load DIR/i - --layout csr", dir.path()), EDGES);
     assert_eq!((on_disk("h"), on_disk("i")), ("disk".into(), "disk".into()));
     for (args, status, said) in [
-        ("graph load DIR/j - --media pmem", 2, "--layout pma"),
+        ("graph load DIR/j - --layout csr --media pmem", 2, "--layout pma"),
         ("graph load DIR/j - --layout pma --media dram", 2, "disk or pmem"),
         ("graph load DIR/j - --layout adjacency", 2, "kept as pma"),
         ("graph load DIR/j - --layout buffered --media pmem", 2, "kept as pma"),
@@ -315,6 +315,11 @@ fn a_bench_of_graphs_runs_layouts_in_turns_and_measures_ingest() {
     let lines = fs::read_to_string(dir.path().join("lines")).expect("the lines");
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let of = |step: &str| lines.iter().filter(|line| line["step"] == step).collect::<Vec<_>>();
+    for line in lines.iter().filter(|line| line["media"] == "pmem") {
+        let behind = line["pmem"].as_str().expect("what is behind it");
+        assert_eq!(line["pmem_is_played"], behind.starts_with("played by "), "{line}");
+        assert!(told.text().contains(&format!("pmem ({behind})")), "{behind}: {}", told.text());
+    }
     // For each number of threads: nine, four, three; two kernels over four layouts twice.
     assert_eq!((of("ingest").len(), of("load").len(), of("churn").len(), of("kernel").len()), (18, 8, 6, 32));
     let layouts: Vec<_> = of("kernel").iter().take(4).map(|line| line["layout"].clone()).collect();
@@ -337,7 +342,22 @@ fn a_bench_of_graphs_runs_layouts_in_turns_and_measures_ingest() {
                --json -";
     let listed = run(two, dir.path()).ok();
     assert_eq!(listed.text().lines().count(), 6, "of each an ingest, a load and a kernel: {}", listed.text());
+    let single =
+        "bench graph --graph kron:5:4 --kernel cc --layout pma --ingest --batch 1 --media dram,pmem --trials 1";
+    let told = run(&format!("{single} --json DIR/single"), dir.path()).ok();
+    assert!(
+        told.text().contains("after ingest into pma on dram, 1 thread, batches of 1: a snapshot took"),
+        "{}",
+        told.text()
+    );
+    assert!(told.text().contains(" s (none was due in the figure)"), "{}", told.text());
+    let lines = fs::read_to_string(dir.path().join("single")).expect("the lines");
+    let kept = lines.lines().find(|line| line.contains("\"media\":\"pmem\"")).expect("a line of pmem");
+    let kept: serde_json::Value = serde_json::from_str(kept).expect("JSON");
+    assert_eq!((&kept["batch"], kept["checkpoint_seconds"].is_f64()), (&1.into(), true), "{kept}");
     for (args, status, said) in [
+        ("--graph kron:4:4 --ingest --batch 0", 2, "--batch"),
+        ("--graph kron:4:4 --batch 5", 2, "--ingest"),
         ("--graph kron:99:1", 1, "scale 99 is too large"),
         ("--graph DIR/missing", 1, "missing"),
         ("--graph kron:4:4 --layout adjacent", 2, "adjacent"),
@@ -423,6 +443,28 @@ fn the_edges_of_each_node_are_shown_for_a_graph_that_is_kept() {
     }
 }
 
+/// Fails when in-edges are part of the bytes of an edge, or are not told at all.
+#[test]
+fn what_in_edges_take_is_told_apart() {
+    let dir = tempdir().expect("a directory");
+    let many: String = (0..30_000u64).map(|n| format!("{} {}\n", n * 7919 % 5000, n * n % 5000)).collect();
+    for layout in ["csr", "pma"] {
+        for kind in ["directed", "undirected"] {
+            let load = format!("graph load DIR/{layout}-{kind} - --layout {layout} --{kind}");
+            assert_eq!(biombo_with(words(&load, dir.path()), many.as_bytes()).status, 0);
+        }
+        let stat = |kind: &str| run(&format!("graph stat DIR/{layout}-{kind} --json"), dir.path()).ok().json();
+        let directed = stat("directed");
+        let figure = |name: &str| directed[name].as_f64().expect(name);
+        let (all, inward, edges) = (figure("memory_bytes"), figure("in_edges_memory_bytes"), figure("edges"));
+        assert!((figure("bytes_per_edge") - (all - inward) / edges).abs() < 1e-9, "{directed}");
+        assert!((figure("bytes_per_in_edge") - inward / edges).abs() < 1e-9 && inward > 4.0 * edges, "{directed}");
+        let text = run(&format!("graph stat DIR/{layout}-directed"), dir.path()).ok();
+        assert!(text.text().contains("per stored edge, without in-edges\nin-edges "), "{}", text.text());
+        assert!(stat("undirected").get("in_edges_memory_bytes").is_none(), "its edges are stored at both ends anyway");
+    }
+}
+
 #[test]
 fn what_is_durable_is_told_when_it_is() {
     let dir = tempdir().expect("a directory");
@@ -457,7 +499,10 @@ fn the_published_experiment_on_graphs_is_done_with_published_beside_measured() {
     let found = done.json();
     assert_eq!(found["name"], "dgap-numa");
     let figures = found["figures"].as_array().expect("figures");
-    assert!(figures.len() == 52 && figures.iter().all(|figure| figure["measured"].is_f64()), "{figures:?}");
+    // For each number of threads, two at least, four kernels with seven figures on both graphs; and four shares of edges.
+    assert!(figures.len() >= 116 && (figures.len() - 4).is_multiple_of(56), "{}", figures.len());
+    assert!(figures.iter().all(|figure| figure["measured"].is_f64()), "{figures:?}");
+    assert!(figures.iter().filter(|figure| figure["interval"].is_array()).count() == figures.len() - 4, "{figures:?}");
     let answers = found["findings"].as_array().and_then(|findings| findings.last()).expect("findings");
     assert_eq!(answers["verdict"], "holds");
     let page = fs::read_to_string(dir.path().join("again.html")).expect("a page");

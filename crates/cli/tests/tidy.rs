@@ -282,6 +282,25 @@ fn the_crate_map_names_every_crate_and_its_floor() {
     none(&missing, "the crate map of CONTRIBUTING.md lacks");
 }
 
+/// docs/graph.md names tests: a test that is renamed or goes must be looked for there too.
+#[test]
+fn the_tests_that_the_table_of_published_faults_names_exist() {
+    let page = std::fs::read_to_string(root().join("docs/graph.md")).expect("docs/graph.md is there");
+    let (_, table) = page.split_once("\n# Published faults").expect("the table of faults");
+    let is_name =
+        |word: &&str| word.len() > 20 && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    // What stands between backquotes.
+    let named: BTreeSet<&str> = table.split('`').skip(1).step_by(2).filter(is_name).collect();
+    assert!(named.len() > 20, "only {} tests are named", named.len());
+    let code = rust_files();
+    let missing: Vec<_> = named
+        .into_iter()
+        .filter(|name| !code.iter().any(|(_, text)| text.contains(&format!("fn {name}("))))
+        .map(str::to_owned)
+        .collect();
+    none(&missing, "tests that docs/graph.md names and that are nowhere");
+}
+
 #[test]
 fn a_feature_is_called_as_its_engine() {
     let manifests = manifests();

@@ -93,6 +93,32 @@ fn answers_as_over_csr<L: Layout>(
     assert!(answers(name, &snapshot, source, team) == *expected, "{name}: the answers over csr and {} differ", L::NAME);
 }
 
+/// Round robin gives each of two nodes 50 +- 0.5 % of the edges; or the vertices with most edges are too large for that, which is said: then it may
+/// miss by no more than a coin thrown for each vertex would in 998 of 1,000 cases.
+fn assert_even(name: &str, graph: &Csr, share: f64) {
+    let missed = (share - 0.5).abs();
+    if missed <= 0.005 {
+        return;
+    }
+    let degrees = || (0..graph.vertices() as u32).map(|vertex| graph.in_neighbors(vertex).len() as f64);
+    let (edges, largest) = (graph.edges() as f64, degrees().fold(0.0, f64::max));
+    // The standard deviation of the share, by which a coin for each vertex would miss.
+    let coin = degrees().map(|degree| degree * degree).sum::<f64>().sqrt() / (2.0 * edges);
+    let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+    eprintln!(
+        "{name}: round robin misses 50 % by {}: the largest vertex alone has {} of the edges, and a coin for each would miss by {}",
+        percent(missed),
+        percent(largest / edges),
+        percent(coin)
+    );
+    assert!(
+        missed <= 3.1 * coin,
+        "{name}: round robin misses 50 % by {}, a coin by {}",
+        percent(missed),
+        percent(coin)
+    );
+}
+
 #[test]
 fn every_kernel_is_right_on_every_real_graph_and_the_same_for_all_threads_layouts_and_placements() {
     for file in files() {
@@ -119,7 +145,9 @@ fn every_kernel_is_right_on_every_real_graph_and_the_same_for_all_threads_layout
                     "{name}, {shape:?}: {placement} gives the first of two nodes {:.2} % of the edges",
                     100.0 * share
                 );
-                assert!(placement != Placement::RoundRobin || (share - 0.5).abs() < 0.05, "{name}: {share}");
+                if placement == Placement::RoundRobin {
+                    assert_even(&format!("{name}, {shape:?}"), &graph, share);
+                }
             }
             let (graph, team) = ((&graph, &ids, source), &mut teams[1]);
             answers_as_over_csr::<Image>(&name, graph, &expected, team);

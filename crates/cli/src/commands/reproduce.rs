@@ -36,9 +36,10 @@ it is done: `biombo bench show` makes tables and a report of what was done befor
       and two clients, 50,000 records, 2 seconds a run: what was published (A and D over LMDB and Tkrzw) five times, B, C, E and F and
       other engines once: 437 runs with every engine
   dgap-numa
-      PageRank, betweenness, breadth-first search and connected components over graphs that change beside a static one, with vertices
-      dealt to two NUMA nodes by halves and in turn, six repetitions, on graphs of Orkut's and LiveJournal's size: at
-      --scale 0.01 eleven seconds on two cores. --dir is where SNAP's files lie
+      PageRank, betweenness, breadth-first search and connected components over graphs that change beside a static one, by one thread, two and
+      more where there are processors; with vertices dealt to two NUMA nodes by halves and in turn, and with all memory near or far; six
+      repetitions of all in turns, on graphs of Orkut's and LiveJournal's size. Intervals are those of 5,000 bootstrap resamples. --dir is
+      where SNAP's files lie, which become undirected, as published
   logstore
       inserts of 1 KB by 1 to 128 threads, throughput and latency of every engine of this build that keeps data, three repetitions,
       100,000 operations a run, caches of a quarter of that: 24 runs an engine

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 pub mod kill;
+pub mod mount;
 
 use std::ffi::OsStr;
 use std::io::Write;

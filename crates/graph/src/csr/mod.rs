@@ -137,7 +137,12 @@ impl Csr {
 
     /// How much memory it takes, in bytes: lists and offsets in each direction.
     pub fn memory_bytes(&self) -> usize {
-        self.out.memory_bytes() + self.inward.as_ref().map_or(0, Adjacency::memory_bytes)
+        self.out.memory_bytes() + self.in_edges_memory_bytes().unwrap_or(0)
+    }
+
+    /// How much of that the in-edges of a directed graph take; `None` for an undirected one, whose edges are stored at both ends anyway.
+    pub fn in_edges_memory_bytes(&self) -> Option<usize> {
+        self.inward.as_ref().map(Adjacency::memory_bytes)
     }
 }
 

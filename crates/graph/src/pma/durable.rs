@@ -372,6 +372,11 @@ impl<L: Layout> DurableChanging<L> {
         self.inner.graph.memory_bytes()
     }
 
+    /// How much of that in-edges take; see [`Changing::in_edges_memory_bytes`].
+    pub fn in_edges_memory_bytes(&self) -> Option<usize> {
+        self.inner.graph.in_edges_memory_bytes()
+    }
+
     /// How many bytes of batches came since the graph was saved: what opening it replays.
     pub fn logged_bytes(&self) -> u64 {
         self.inner.logged.load(Relaxed)

@@ -338,9 +338,14 @@ impl<L: Layout> Changing<L> {
     /// How much memory it takes, in bytes: sections with their gaps in each direction, also those that only snapshots have still, logs
     /// and names.
     pub fn memory_bytes(&self) -> usize {
-        let inward = self.inward.as_ref().map_or(0, Side::memory_bytes);
+        let inward = self.in_edges_memory_bytes().unwrap_or(0);
         let log = self.gate().log.memory_bytes();
         self.out.memory_bytes() + inward + log + self.names().memory_bytes()
+    }
+
+    /// How much of that the in-edges of a directed graph take; `None` for an undirected one, whose edges are stored at both ends anyway.
+    pub fn in_edges_memory_bytes(&self) -> Option<usize> {
+        self.inward.as_ref().map(Side::memory_bytes)
     }
 
     fn gate(&self) -> MutexGuard<'_, Gate> {

@@ -33,6 +33,10 @@ pub struct Record {
     pub layout: &'static str,
     /// The medium's name.
     pub media: &'static str,
+    /// What is behind the medium `pmem`: MAP_SYNC, or what plays it. Of other media nothing.
+    pub pmem: Option<String>,
+    /// Whether that is something else than persistent memory.
+    pub pmem_is_played: Option<bool>,
     /// The placement of vertices on NUMA nodes: of a kernel the one that it ran under, also where it was chosen by `auto`.
     pub placement: &'static str,
     /// NUMA nodes.
@@ -55,10 +59,18 @@ pub struct Record {
     pub answer: Option<String>,
     /// Whether the answer, or the number of edges that ingest made, was found right.
     pub verified: Option<bool>,
+    /// Updates of each batch of ingest.
+    pub batch: Option<usize>,
+    /// How long the first snapshot took after ingest, which merges what waits. It is no part of `seconds`.
+    pub snapshot_seconds: Option<f64>,
+    /// How long a checkpoint took after that, of a graph that is kept. It is no part of `seconds`, and none was due in those.
+    pub checkpoint_seconds: Option<f64>,
     /// Edges as they were given, a second: an undirected one counts once and is stored twice.
     pub edges_per_s: Option<f64>,
-    /// Memory of the layout by stored edges.
+    /// All memory of the layout by stored edges, but for what in-edges take.
     pub bytes_per_edge: Option<f64>,
+    /// What the in-edges of a directed graph take, by stored edges.
+    pub bytes_per_in_edge: Option<f64>,
     /// Updates a second that the graph took in while the kernel ran.
     pub stream_per_s: Option<f64>,
     /// Edges that lead to the vertices of each node, under one placement.
@@ -67,4 +79,11 @@ pub struct Record {
     pub why: Option<String>,
     /// What of nodes, binding and allocation the machine could not do.
     pub not_done: Option<String>,
+}
+
+impl Record {
+    /// The medium, and what is behind it where that is not plain: `pmem (played by a file on ext4)`.
+    pub fn media_text(&self) -> String {
+        self.pmem.as_ref().map_or_else(|| self.media.to_owned(), |behind| format!("{} ({behind})", self.media))
+    }
 }

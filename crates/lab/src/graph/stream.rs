@@ -1,5 +1,6 @@
 //! Edges that come in batches, from several threads at once.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -9,14 +10,16 @@ use biombo_base::{Error, Result};
 use biombo_graph::Edge;
 use biombo_graph::csr::{Csr, Shape};
 use biombo_graph::ids::Ids;
+use biombo_graph::media::Backing;
 use biombo_graph::pma::{Changing, Durability, Durable, DurableChanging, DurableOptions, Layout, Update};
 use biombo_graph::team::Team;
 use biombo_graph::view::View;
 
-use super::{Media, Plan};
+use super::{Media, Memory, Plan};
+use crate::measure::file_system;
 
-/// Updates of a batch.
-const BATCH: usize = 1 << 16;
+/// Updates of a batch, where nobody says otherwise.
+pub const BATCH: usize = 1 << 16;
 
 /// Another order, the same for the same order.
 pub(super) fn shuffle(edges: &mut [Edge]) {
@@ -27,21 +30,21 @@ pub(super) fn shuffle(edges: &mut [Edge]) {
     }
 }
 
-/// Hand `take` an update of each edge, in batches that the threads take in turns.
+/// Hand `take` an update of each edge, in batches of `size` that the threads take in turns.
 pub(super) fn apply(
     edges: &[Edge],
     ids: &Ids,
-    threads: usize,
+    (threads, size): (usize, usize),
     update: fn(u64, u64) -> Update,
     take: impl Fn(&[Update]) -> Result<()> + Sync,
 ) -> Result<()> {
     let next = AtomicUsize::new(0);
     let id = |vertex: u32| ids.id(vertex).expect("invariant: edges lead between vertices that have ids");
     let work = || -> Result<()> {
-        let mut batch = Vec::with_capacity(BATCH.min(edges.len()));
+        let mut batch = Vec::with_capacity(size.min(edges.len()));
         loop {
-            let begin = next.fetch_add(BATCH, Relaxed);
-            let Some(share) = edges.get(begin..(begin + BATCH).min(edges.len())).filter(|share| !share.is_empty())
+            let begin = next.fetch_add(size, Relaxed);
+            let Some(share) = edges.get(begin..(begin + size).min(edges.len())).filter(|share| !share.is_empty())
             else {
                 return Ok(());
             };
@@ -108,7 +111,40 @@ pub(super) fn meanwhile<L: Layout, T>(
     })
 }
 
-/// A graph of all vertices and a tenth of the edges, in the layout `L`, takes the others in. Seconds, the graph's memory in bytes, stored edges.
+/// What ingest came to.
+pub(super) struct Ingested {
+    /// Of the stream; no checkpoint was due in it.
+    pub(super) seconds: f64,
+    /// Of the first snapshot after it, which merges what waits.
+    pub(super) snapshot_seconds: f64,
+    /// Of a checkpoint after that, where the graph is kept.
+    pub(super) checkpoint_seconds: Option<f64>,
+    pub(super) memory: Memory,
+    /// Stored ones.
+    pub(super) edges: u64,
+    /// What is behind the medium `pmem`, and whether it is played.
+    pub(super) pmem: Option<(String, bool)>,
+}
+
+/// What `work` gives, and how long it takes.
+fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let begun = Instant::now();
+    let done = work()?;
+    Ok((done, begun.elapsed().as_secs_f64()))
+}
+
+/// What is behind `pmem` in `dir`, in a few words.
+fn behind(backing: Backing, dir: &Path) -> String {
+    match backing {
+        Backing::Dax(lines) => format!("MAP_SYNC, {lines}"),
+        Backing::Memory(lines) => format!("played by memory, {lines}"),
+        Backing::File => {
+            format!("played by a file on {}", file_system(dir).as_deref().unwrap_or("a file system without a name"))
+        }
+    }
+}
+
+/// A graph of all vertices and a tenth of the edges, in the layout `L`, takes the others in.
 pub(super) fn ingest<L: Layout>(
     plan: &Plan,
     media: Media,
@@ -117,33 +153,45 @@ pub(super) fn ingest<L: Layout>(
     shape: Shape,
     threads: usize,
     team: &mut Team,
-) -> Result<(f64, usize, u64)> {
+) -> Result<Ingested> {
     let (base, streamed) = edges.split_at(edges.len() / 10);
     let base = Csr::build(ids.len(), base, shape, team)?;
     if media == Media::Dram {
         let graph = Changing::<L>::from_view(&base, ids, shape.keeps_loops, team)?;
         drop(base);
         let begun = Instant::now();
-        apply(streamed, ids, threads, Update::InsertEdge, |batch| graph.apply(batch).map(drop))?;
+        apply(streamed, ids, (threads, plan.batch), Update::InsertEdge, |batch| graph.apply(batch).map(drop))?;
         let seconds = begun.elapsed().as_secs_f64();
-        let snapshot = graph.snapshot(team)?;
-        return Ok((seconds, graph.memory_bytes(), snapshot.edges()));
+        let (snapshot, snapshot_seconds) = timed(|| graph.snapshot(team))?;
+        let (memory, edges, checkpoint_seconds) = (Memory::of(&graph), snapshot.edges(), None);
+        return Ok(Ingested { seconds, snapshot_seconds, checkpoint_seconds, memory, edges, pmem: None });
     }
     let io: Arc<dyn Io> = RealIo::shared();
     let dir = plan.dir.join(format!("biombo-bench-graph-{}", std::process::id()));
     let measured = (|| {
-        match media {
-            Media::Pmem => Durable::create_on_pmem(&io, &dir, &base, ids, shape.keeps_loops).map(drop)?,
-            _ => Durable::create_from(&io, &dir, &base, ids, shape.keeps_loops)?,
-        }
+        let backing = match media {
+            Media::Pmem => Some(Durable::create_on_pmem(&io, &dir, &base, ids, shape.keeps_loops)?),
+            _ => {
+                Durable::create_from(&io, &dir, &base, ids, shape.keeps_loops)?;
+                None
+            }
+        };
         drop(base);
-        let graph = DurableChanging::<L>::open(io.clone(), &dir, DurableOptions::default(), team)?;
+        // A checkpoint is measured apart: by default one is due every 256 MiB, so that graphs of some sizes would have one in their figure.
+        let options = DurableOptions { checkpoint_bytes: u64::MAX, ..DurableOptions::default() };
+        let graph = DurableChanging::<L>::open(io.clone(), &dir, options, team)?;
         let begun = Instant::now();
         let take = |batch: &[Update]| graph.apply(batch, Durability::Sync).map(drop);
-        apply(streamed, ids, threads, Update::InsertEdge, take)?;
+        apply(streamed, ids, (threads, plan.batch), Update::InsertEdge, take)?;
         let seconds = begun.elapsed().as_secs_f64();
-        let snapshot = graph.snapshot(team)?;
-        Ok((seconds, graph.memory_bytes(), snapshot.edges()))
+        let (snapshot, snapshot_seconds) = timed(|| graph.snapshot(team))?;
+        let memory = Memory { bytes: graph.memory_bytes(), in_edges: graph.in_edges_memory_bytes() };
+        let edges = snapshot.edges();
+        drop(snapshot);
+        let ((), checkpoint_seconds) = timed(|| graph.checkpoint())?;
+        let pmem = backing.map(|backing| (behind(backing, &dir), backing.is_played()));
+        let checkpoint_seconds = Some(checkpoint_seconds);
+        Ok(Ingested { seconds, snapshot_seconds, checkpoint_seconds, memory, edges, pmem })
     })();
     let removed = io.remove_dir_all(&dir).map_err(|e| Error::io(format_args!("remove {}", dir.display()), e));
     measured.and_then(|measured| removed.map(|()| measured))

@@ -8,6 +8,8 @@ use super::*;
 fn plan(graph: &str, dir: PathBuf) -> Plan {
     Plan {
         graph: graph.to_owned(),
+        shape: None,
+        dealt: Layout::ALL.to_vec(),
         layouts: Layout::ALL.to_vec(),
         media: vec![Media::Dram, Media::Disk, Media::Pmem],
         kernels: Kernel::ALL.to_vec(),
@@ -15,6 +17,7 @@ fn plan(graph: &str, dir: PathBuf) -> Plan {
         nodes: NodesPlan { nodes: Some(1), ..NodesPlan::default() },
         trials: 2,
         ingest: true,
+        batch: BATCH,
         churn: 0.1,
         stream: None,
         dir,
@@ -50,6 +53,15 @@ fn every_step_is_measured_and_all_answers_are_the_same() {
     let media = ["dram", "disk", "pmem"];
     let each = ["pma", "adjacency", "buffered"].map(|layout| media.map(|media| (layout, media))).concat().repeat(2);
     assert_eq!(ingest.iter().map(|record| (record.layout, record.media)).collect::<Vec<_>>(), each);
+    // What plays persistent memory is said, of that medium alone.
+    for record in &records {
+        let is_pmem = record.media == "pmem";
+        assert_eq!((record.pmem.is_some(), record.pmem_is_played.is_some()), (is_pmem, is_pmem), "{record:?}");
+        let Some(behind) = &record.pmem else { continue };
+        let words = if record.pmem_is_played == Some(true) { "played by " } else { "MAP_SYNC" };
+        assert!(behind.starts_with(words), "{behind}");
+        assert_eq!(record.media_text(), format!("pmem ({behind})"));
+    }
     let churned: Vec<&str> =
         records.iter().filter(|record| record.step == Step::Churn).map(|record| record.layout).collect();
     assert_eq!(churned, ["pma", "adjacency", "buffered"].repeat(2));
@@ -110,12 +122,11 @@ fn placements_are_measured_in_turns_and_all_answers_are_the_same() {
         assert!(records.iter().all(is_as_planned));
         let kernels: Vec<&Record> = records.iter().filter(|record| record.step == Step::Kernel).collect();
         for (turn, record) in kernels.iter().enumerate() {
-            match placings[turn % 5] {
-                Placing::Fixed(placement) => assert_eq!((record.placement, &record.why), (placement.name(), &None)),
-                Placing::Auto => {
-                    assert!(record.placement.parse::<Placement>().is_ok() && record.why.is_some());
-                }
-            }
+            let placing = placings[turn % 5];
+            assert!(placing.has(record), "{} instead of {}", record.placement, placing.name());
+            let name = if placing == Placing::Auto { record.placement } else { placing.name() };
+            assert!(record.placement == name && name.parse::<Placement>().is_ok());
+            assert_eq!(record.why.is_some(), placing == Placing::Auto);
         }
         answers.extend(kernels.iter().map(|record| (record.kernel, record.answer.clone())));
         for record in records.iter().filter(|record| record.step == Step::Placement) {
@@ -124,6 +135,56 @@ fn placements_are_measured_in_turns_and_all_answers_are_the_same() {
         }
     }
     assert_eq!(answers.len(), 2, "{answers:?}");
+}
+
+/// Fails when such a turn is left out, is told as another one, or has a plan of its own: then trials of one would all come before those of the other.
+#[test]
+fn a_graph_that_is_not_dealt_to_nodes_has_its_turns_among_those_that_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let placings = [
+        Placing::Whole(Whole::NoNodes),
+        Placing::Fixed(Placement::RoundRobin),
+        Placing::Whole(Whole::Local),
+        Placing::Whole(Whole::Remote),
+    ];
+    let plan = Plan {
+        nodes: NodesPlan { placings: placings.to_vec(), nodes: Some(2), ..NodesPlan::default() },
+        layouts: vec![Layout::Csr, Layout::Pma],
+        dealt: vec![Layout::Pma],
+        ingest: false,
+        kernels: vec![Kernel::Pagerank],
+        ..plan("kron:10:8", dir.path().to_owned())
+    };
+    let records = records(&plan).unwrap();
+    let kernels: Vec<&Record> = records.iter().filter(|record| record.step == Step::Kernel).collect();
+    assert_eq!(kernels.len() as u64, plan.runs());
+    let turn = |record: &&Record| (record.layout, record.placement, record.nodes, record.bind);
+    let once = [
+        ("csr", "no-nodes", 1, "none"),
+        ("pma", "no-nodes", 1, "none"),
+        ("pma", "round-robin", 2, "round-robin"),
+        ("pma", "local", 2, "local"),
+        ("pma", "remote", 2, "remote"),
+    ];
+    // Two trials with one thread and two with two.
+    assert_eq!(kernels.iter().map(turn).collect::<Vec<_>>(), once.repeat(4));
+    for placing in placings {
+        assert_eq!(kernels.iter().filter(|record| record.layout == "pma" && placing.has(record)).count(), 4);
+    }
+    assert_eq!(kernels.iter().map(|record| &record.answer).collect::<BTreeSet<_>>().len(), 1);
+}
+
+#[test]
+fn a_plan_may_say_what_is_made_of_the_edges_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("edges.el");
+    std::fs::write(&file, "# Directed graph (each unordered pair of nodes is saved once)\n1 2\n2 1\n2 3\n3 3\n3 4\n")
+        .unwrap();
+    let stored = |shape: Option<Shape>| {
+        let plan = Plan { shape, ingest: false, ..plan(file.to_str().unwrap(), dir.path().to_owned()) };
+        records(&plan).unwrap()[0].edges
+    };
+    assert_eq!((stored(None), stored(Some(Shape::GAP)), stored(Some(Shape::UNDIRECTED))), (5, 6, 7));
 }
 
 #[test]
@@ -149,6 +210,27 @@ fn what_the_machine_cannot_do_stands_in_the_records() {
     }
 }
 
+/// Fails when the batch is another one, and when a snapshot or a checkpoint is not taken or not told.
+#[test]
+fn ingest_by_single_edges_is_measured_and_what_comes_after_it_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan =
+        Plan { batch: 1, kernels: vec![Kernel::Cc], trials: 1, churn: 0.0, ..plan("kron:5:4", dir.path().to_owned()) };
+    let records = records(&plan).unwrap();
+    let ingest: Vec<&Record> = records.iter().filter(|record| record.step == Step::Ingest).collect();
+    assert_eq!(ingest.len(), 2 * 3 * 3);
+    for record in ingest {
+        assert_eq!((record.batch, record.verified), (Some(1), Some(true)));
+        assert!(record.snapshot_seconds > Some(0.0), "{record:?}");
+        assert_eq!(
+            record.checkpoint_seconds.is_some_and(|seconds| seconds > 0.0),
+            record.media != "dram",
+            "{record:?}"
+        );
+    }
+    assert!(super::run(&Plan { batch: 0, ..plan }, &mut |_| Ok(())).is_err());
+}
+
 #[test]
 fn a_file_is_measured_in_its_order_and_what_cannot_be_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -156,6 +238,14 @@ fn a_file_is_measured_in_its_order_and_what_cannot_be_is_refused() {
     std::fs::write(&file, "# Directed graph\n5 9\n9 70\n70 5\n70 70\n4294967296 5\n").unwrap();
     let records = records(&plan(file.to_str().unwrap(), dir.path().to_owned())).unwrap();
     assert!(records.iter().all(|record| (record.vertices, record.edges) == (4, 5)));
+    // What in-edges take is no part of the bytes of an edge, of graphs that have them.
+    let is_told = |records: &[Record], is_directed: bool| {
+        let mut of = records.iter().filter(|record| record.bytes_per_edge.is_some());
+        of.clone().count() > 0 && of.all(|record| record.bytes_per_in_edge.is_some() == is_directed)
+    };
+    let directed = plan(file.to_str().unwrap(), dir.path().to_owned());
+    let undirected = Plan { shape: Some(Shape::UNDIRECTED), ingest: false, ..directed };
+    assert!(is_told(&records, true) && is_told(&super::tests::records(&undirected).unwrap(), false));
     for (graph, said) in [("kron:99:1", "scale 99"), ("kron:x", "is no graph"), ("no-such-file", "no-such-file")] {
         let error = super::run(&plan(graph, dir.path().to_owned()), &mut |_| Ok(())).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");
@@ -165,9 +255,18 @@ fn a_file_is_measured_in_its_order_and_what_cannot_be_is_refused() {
 }
 
 #[test]
+fn memory_is_told_without_in_edges_and_those_apart() {
+    let directed = Memory { bytes: 900, in_edges: Some(400) };
+    assert_eq!(directed.per_edge(100), (Some(5.0), Some(4.0)));
+    assert_eq!(Memory { in_edges: None, ..directed }.per_edge(100), (Some(9.0), None));
+    assert_eq!(directed.per_edge(0), (None, None));
+}
+
+#[test]
 fn another_answer_than_before_is_noticed() {
     let mut team = Team::new(1).unwrap();
-    let edges = Edges::of("uniform:6:4", &mut team).unwrap();
+    let edges = Edges::of("uniform:6:4", None, &mut team).unwrap();
+    assert!(matches!(edges.edges, Held::Drawn(_)), "drawn edges are copied nowhere");
     let csr = |count: usize| Csr::build(edges.ids.len(), &edges.edges[..count], Shape::GAP, &mut Team::new(1).unwrap());
     let (whole, less) = (csr(edges.edges.len()).unwrap(), csr(edges.edges.len() / 2).unwrap());
     for kernel in [Kernel::Pagerank, Kernel::Bc, Kernel::Cc, Kernel::Bfs] {

@@ -29,6 +29,24 @@ impl Device {
     }
 }
 
+/// The kind of the file system that holds `dir`, as the kernel names it: `ext4`, `tmpfs`; `None` where that cannot be told.
+pub fn file_system(dir: &Path) -> Option<String> {
+    let dir = dir.canonicalize().ok()?;
+    file_system_of(&std::fs::read_to_string("/proc/self/mountinfo").ok()?, &dir)
+}
+
+/// Of the mounts above a directory the lowest one holds it, of several in one place the last one (proc(5), mountinfo).
+fn file_system_of(mounts: &str, dir: &Path) -> Option<String> {
+    let above = |line: &str| {
+        let (mount, source) = line.split_once(" - ")?;
+        // Blanks are escaped there.
+        let point = mount.split(' ').nth(4)?.replace("\\040", " ");
+        let kind = source.split(' ').next()?.to_owned();
+        dir.starts_with(&point).then(|| (Path::new(&point).components().count(), kind))
+    };
+    mounts.lines().filter_map(above).max_by_key(|(depth, _)| *depth).map(|(_, kind)| kind)
+}
+
 /// The seventh field counts written sectors, of 512 bytes on every device (Documentation/block/stat).
 fn parse(stat: &str) -> Option<u64> {
     Some(stat.split_whitespace().nth(6)?.parse::<u64>().ok()? * 512)
@@ -43,5 +61,20 @@ mod tests {
         let stat = "51066 9458 4904706 21386 14001 14258 2293112 7014 0 10940 29209 5505 27 535248 776 1533 32\n";
         assert_eq!(parse(stat), Some(2_293_112 * 512));
         assert_eq!(parse("1 2"), None);
+    }
+
+    /// Fails when the first mount is taken, or one whose path merely begins alike.
+    #[test]
+    fn the_file_system_is_that_of_the_lowest_mount_above() {
+        let mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 0:9 / /dev rw shared:2 - devtmpfs udev rw\n\
+                      31 30 0:21 / /dev/shm rw - tmpfs tmpfs rw\n40 22 0:30 / /my\\040disk rw - xfs /dev/sdb rw\n\
+                      41 40 0:31 / /my\\040disk rw - btrfs /dev/sdc rw\n";
+        let of = |dir: &str| file_system_of(mounts, Path::new(dir));
+        assert_eq!(of("/tmp/x").as_deref(), Some("ext4"));
+        assert_eq!(of("/dev/shm/x").as_deref(), Some("tmpfs"));
+        assert_eq!(of("/dev/shmem").as_deref(), Some("devtmpfs"));
+        assert_eq!(of("/my disk/x").as_deref(), Some("btrfs"), "the last of two in one place");
+        assert_eq!(file_system_of("", Path::new("/")), None);
+        assert!(file_system(Path::new("/")).is_some_and(|kind| !kind.is_empty()));
     }
 }

@@ -8,7 +8,7 @@ pub mod memory;
 pub mod process;
 pub mod random_reads;
 
-pub use device::Device;
+pub use device::{Device, file_system};
 pub use host::Host;
 pub use memory::MemoryLimit;
 pub use random_reads::random_reads_per_s;

@@ -8,7 +8,7 @@ use super::again::reproduced;
 use super::context::{COLOURS, distinct};
 use super::date;
 use super::plots::{Series, bars_of};
-use crate::graph::{Layout, Record, Step};
+use crate::graph::{Layout, Placing, Record, Step, Whole};
 use crate::measure::Host;
 use crate::reproduce::Reproduction;
 use crate::statistics::Spread;
@@ -76,9 +76,12 @@ impl<'a> Turns<'a> {
     fn label(&self, with_media: bool) -> String {
         let first = self.first();
         let threads = format!("{} thread{}", first.threads, if first.threads == 1 { "" } else { "s" });
-        let media = if with_media { format!(" on {}", first.media) } else { String::new() };
-        let placed =
-            if first.nodes > 1 { format!(", {} on {} nodes", placement(first), first.nodes) } else { String::new() };
+        let media = if with_media { format!(" on {}", first.media_text()) } else { String::new() };
+        let placed = match first.kernel {
+            Some(_) if has_no_nodes(first) => ", without nodes".to_owned(),
+            Some(_) if first.nodes > 1 => format!(", {} on {} nodes", placement(first), first.nodes),
+            _ => String::new(),
+        };
         format!("{}{media}{placed}, {threads}", first.layout)
     }
 
@@ -86,6 +89,11 @@ impl<'a> Turns<'a> {
         let colour = Layout::ALL.iter().position(|layout| layout.name() == self.first().layout).unwrap_or(0) % COLOURS;
         Series { label, colour, direct: self.first().threads == 1 }
     }
+}
+
+/// Whether its turn was without nodes, among others that had some.
+fn has_no_nodes(record: &Record) -> bool {
+    Placing::Whole(Whole::NoNodes).has(record)
 }
 
 fn placement(record: &Record) -> String {
@@ -121,15 +129,26 @@ fn section(graph: &str, records: &[Record]) -> Value {
             ));
         }
         rows.extend(lines(name, turns, None));
+        rows.extend(afterwards("snapshot after ingest", turns, |record| record.snapshot_seconds));
+        rows.extend(afterwards("checkpoint after ingest", turns, |record| record.checkpoint_seconds));
     }
     let (_, loaded) = &loads[0];
-    let bytes = |turns: &Turns<'_>| turns.spread(|record| record.bytes_per_edge);
+    let bytes_each = |turns: &Turns<'_>| turns.spread(|record| record.bytes_per_edge);
     let one = |figure: f64| format!("{figure:.2}");
+    let is_directed = records.iter().any(|record| record.bytes_per_in_edge.is_some());
     // Threads change nothing about it.
     let fewest = loaded.iter().map(|turns| turns.first().threads).min();
     let loaded: Vec<Turns<'_>> =
         Turns::of(&of(Step::Load)).into_iter().filter(|t| Some(t.first().threads) == fewest).collect();
-    plots.extend(plot("Memory", "all of it, by stored edges", "bytes per stored edge", &loaded, false, &bytes, &one));
+    plots.extend(plot(
+        "Memory",
+        if is_directed { "all of it but for in-edges, by stored edges" } else { "all of it, by stored edges" },
+        "bytes per stored edge",
+        &loaded,
+        false,
+        &bytes_each,
+        &one,
+    ));
     let shares: Vec<Value> = Turns::of(&of(Step::Placement)).iter().filter_map(|turns| share(turns.first())).collect();
     let nodes = records.iter().filter_map(|record| record.edges_per_node.as_ref()).map(Vec::len).max().unwrap_or(0);
     let trials = records.iter().map(|record| record.trial).max().unwrap_or(1);
@@ -209,7 +228,7 @@ struct Line {
     first: bool,
     step: String,
     layout: &'static str,
-    media: &'static str,
+    media: String,
     placement: String,
     threads: usize,
     time: String,
@@ -223,7 +242,6 @@ struct Line {
 fn lines(step: &str, turns: &[Turns<'_>], base: Option<f64>) -> Vec<Line> {
     let line = |(at, turns): (usize, &Turns<'_>)| {
         let (first, seconds) = (turns.first(), turns.seconds());
-        let time = |seconds: f64| duration_ns(seconds * 1e9);
         let figure = |of: fn(&Record) -> Option<f64>, text: &dyn Fn(f64) -> String| {
             turns.spread(of).map_or(String::new(), |spread| text(spread.median))
         };
@@ -231,22 +249,60 @@ fn lines(step: &str, turns: &[Turns<'_>], base: Option<f64>) -> Vec<Line> {
             first: at == 0,
             step: step.to_owned(),
             layout: first.layout,
-            media: first.media,
-            placement: if first.nodes > 1 { placement(first) } else { String::new() },
+            media: first.media_text(),
+            placement: match first.kernel {
+                Some(_) if first.nodes > 1 || has_no_nodes(first) => placement(first),
+                _ => String::new(),
+            },
             threads: first.threads,
             time: time(seconds.median),
-            spread: if turns.records.len() > 1 {
-                format!("{} to {}", time(seconds.max), time(seconds.min))
-            } else {
-                String::new()
-            },
+            spread: extremes(seconds, turns),
             ratio: base.map_or(String::new(), |base| format!("{:.2}", seconds.median / base)),
             rate: figure(|record| record.edges_per_s, &count),
-            bytes: figure(|record| record.bytes_per_edge, &|bytes| format!("{bytes:.2}")),
+            bytes: bytes(turns),
             stream: figure(|record| record.stream_per_s, &count),
         }
     };
     turns.iter().enumerate().map(line).collect()
+}
+
+/// `5.21`; of a directed graph `5.21 + 4.30`: what in-edges take stands apart.
+fn bytes(turns: &Turns<'_>) -> String {
+    let each = [turns.spread(|record| record.bytes_per_edge), turns.spread(|record| record.bytes_per_in_edge)];
+    each.into_iter().flatten().map(|spread| format!("{:.2}", spread.median)).collect::<Vec<_>>().join(" + ")
+}
+
+fn time(seconds: f64) -> String {
+    duration_ns(seconds * 1e9)
+}
+
+/// The slowest and the fastest, where there are several.
+fn extremes(seconds: Spread, turns: &Turns<'_>) -> String {
+    let several = || format!("{} to {}", time(seconds.max), time(seconds.min));
+    if turns.records.len() > 1 { several() } else { String::new() }
+}
+
+/// Lines of what was timed after a step; none where nothing was.
+fn afterwards(what: &str, turns: &[Turns<'_>], seconds: fn(&Record) -> Option<f64>) -> Vec<Line> {
+    let its = turns.iter().filter_map(|turns| Some((turns, turns.spread(seconds)?)));
+    let line = |(at, (turns, seconds)): (usize, (&Turns<'_>, Spread))| {
+        let first = turns.first();
+        Line {
+            first: at == 0,
+            step: what.to_owned(),
+            layout: first.layout,
+            media: first.media_text(),
+            placement: String::new(),
+            threads: first.threads,
+            time: time(seconds.median),
+            spread: extremes(seconds, turns),
+            ratio: String::new(),
+            rate: String::new(),
+            bytes: String::new(),
+            stream: String::new(),
+        }
+    };
+    its.enumerate().map(line).collect()
 }
 
 fn share(record: &Record) -> Option<Value> {
@@ -269,10 +325,18 @@ fn methods(records: &[Record]) -> Vec<String> {
         "Breadth-first search and betweenness begin at the vertex with the most out-edges; PageRank does 20 iterations. cc is Afforest, cc-sv is Shiloach \
          and Vishkin's."
             .to_owned(),
-        "Bytes per edge are all memory of a layout, logs and buffers included, by stored edges. Ingest: a tenth of the edges is there, the others come in \
-         batches of 65,536 from all threads, durable when acknowledged on disk and on pmem."
+        "Bytes per edge are all memory of a layout, logs and buffers included, by stored edges; of a directed graph, what in-edges take stands apart, \
+         behind a +."
             .to_owned(),
     ];
+    let batches = distinct(records.iter().filter_map(|record| record.batch).map(|batch| count(batch as f64)));
+    if !batches.is_empty() {
+        methods.push(format!(
+            "Ingest: a tenth of the edges is there, the others come from all threads in batches of {}, durable when acknowledged on disk and on pmem. No \
+             checkpoint was due meanwhile; what a snapshot and one checkpoint take after it stands apart.",
+            batches.join(", ")
+        ));
+    }
     if records.iter().any(|record| record.stream_per_s.is_some()) {
         methods.push(
             "While a kernel ran over a snapshot of a dynamic layout, another thread deleted edges from the graph and inserted them again.".to_owned(),

@@ -336,13 +336,16 @@ fn a_page_of_graphs_has_its_plots_its_figures_and_its_records() {
     let dir = tempfile::tempdir().unwrap();
     let plan = Plan {
         graph: "kron:7:6".to_owned(),
+        shape: None,
+        dealt: vec![Layout::Csr, Layout::Pma],
         layouts: vec![Layout::Csr, Layout::Pma],
-        media: vec![Media::Dram],
+        media: vec![Media::Dram, Media::Pmem],
         kernels: vec![Kernel::Bfs, Kernel::Pagerank],
         threads: vec![1, 2],
         nodes: NodesPlan { nodes: Some(2), ..NodesPlan::default() },
         trials: 3,
         ingest: true,
+        batch: crate::graph::BATCH,
         churn: 0.0,
         stream: None,
         dir: dir.path().to_owned(),
@@ -354,11 +357,16 @@ fn a_page_of_graphs_has_its_plots_its_figures_and_its_records() {
     })
     .unwrap();
     let html = super::graphs(&records, None).unwrap();
+    let behind = records.iter().find_map(|record| record.pmem.clone()).expect("what is behind pmem");
+    assert!(html.contains(&format!("<td class=\"l\">pmem ({behind})</td>")), "{behind} is not in the table");
+    assert!(html.contains(&format!("pma on pmem ({behind})")), "{behind} is not in the plot");
     for expected in [
         "Graphs: kron:7:6",
         "times csr with 1 thread",
         "pma, block-cyclic on 2 nodes, 2 threads",
         "Ingest",
+        "snapshot after ingest",
+        "checkpoint after ingest",
         "bytes per stored edge",
         "Edges of each node",
         "round-robin",
@@ -366,8 +374,8 @@ fn a_page_of_graphs_has_its_plots_its_figures_and_its_records() {
     ] {
         assert!(html.contains(expected), "`{expected}` is missing");
     }
-    // Two kernels with two layouts and two numbers of threads; ingest by both; memory of both layouts.
-    assert_eq!(html.matches("class=\"bar ").count(), 2 * 4 + 2 + 2);
+    // Two kernels with two layouts and two numbers of threads; ingest by both on two media; memory of both layouts.
+    assert_eq!(html.matches("class=\"bar ").count(), 2 * 4 + 4 + 2);
     let lines = html.split("id=\"records\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
     assert_eq!(lines.lines().count(), records.len());
     let found = crate::reproduce::dgap_numa::findings(&[]).unwrap();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::statistics::Spread;
+use crate::statistics::{Ratio, Spread, ratio};
 use crate::units::{count, duration_ns};
 
 /// What a figure counts.
@@ -47,6 +47,8 @@ pub struct Figure {
     pub measured: Option<f64>,
     /// The smallest and the largest of them.
     pub extremes: Option<(f64, f64)>,
+    /// The 95 % interval of the median, where it was taken: see [`ratio`](crate::statistics::ratio).
+    pub interval: Option<(f64, f64)>,
     /// Measured by published.
     pub ratio: Option<f64>,
     /// Percentiles of the same operations, medians of the repetitions.
@@ -67,6 +69,7 @@ impl Figure {
             engine: None,
             measured: None,
             extremes: None,
+            interval: None,
             ratio: None,
             p95_ns: None,
             p99_ns: None,
@@ -90,6 +93,13 @@ impl Figure {
         Self { ratio: measured.quotient(), ..measured }
     }
 
+    /// With what `engine` gave here: the median of the pairs' quotients, and its interval.
+    pub fn measured_in_pairs(self, engine: &str, pairs: &[(f64, f64)]) -> Self {
+        let found = ratio(pairs);
+        let spread = found.map(|Ratio { median, min, max, .. }| Spread { median, min, max });
+        Self { interval: found.and_then(|found| found.interval), ..self.measured(engine, spread) }
+    }
+
     fn quotient(&self) -> Option<f64> {
         Some(self.measured? / self.published?).filter(|ratio| ratio.is_finite())
     }
@@ -105,7 +115,12 @@ impl Figure {
             name(&self.published_system),
             figure(self.published),
             name(&self.engine),
-            figure(self.measured),
+            match self.interval {
+                Some((low, high)) => {
+                    format!("{} [{}, {}]", figure(self.measured), self.unit.text(low), self.unit.text(high))
+                }
+                None => figure(self.measured),
+            },
             self.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
             percentile(self.p95_ns),
             percentile(self.p99_ns),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use biombo::graph::numa::Allocation;
 use biombo::graph::team::Bind;
 use biombo_base::topology::Spread;
-use biombo_lab::graph::{Kernel, Layout, Media, NodesPlan, Placing, Plan, Record, Step, run as measure};
+use biombo_lab::graph::{BATCH, Kernel, Layout, Media, NodesPlan, Placing, Plan, Record, Step, run as measure};
 use clap::{Args, ValueEnum};
 
 use super::super::graph::nodes::PlacementArg;
@@ -23,9 +23,11 @@ Every kernel runs over all layouts in turns, trial by trial; each answer is veri
 most out-edges, pagerank does 20 iterations. Edges of synthetic graphs come in a shuffled order, those of a file in its own.
 Layouts: csr is static; pma is a packed memory array; adjacency is a log of edges, archived in batches into adjacency blocks; buffered
 are buffers of vertices, which grow with the degree, over such blocks.
---ingest: each layout but csr is made of a tenth of the edges, the others come in batches of 65,536 from all threads; on disk and on
-persistent memory each batch is durable when it is acknowledged. Edges a second are those of the file: an undirected one counts once and
-is stored twice. Bytes an edge are all memory of a layout, logs and buffers included, by stored edges.
+--ingest: each layout but csr is made of a tenth of the edges, the others come in batches of 65,536 (--batch; with 1 each edge is durable by
+itself) from all threads; on disk and on persistent memory each batch is durable when it is acknowledged. No checkpoint is due meanwhile: a
+snapshot and one checkpoint after it are timed apart. Edges a second are those of the file: an undirected one counts once and
+is stored twice. Bytes an edge are all memory of a layout, logs and buffers included, by stored edges; what the in-edges of a directed graph
+take stands apart, behind a +.
 --stream RATE: while a kernel runs over a snapshot of a dynamic layout, another thread deletes edges from the graph and inserts them again,
 at most so many updates a second. orkut-like and livejournal-like have the published graphs' size and density, or a share :F of them.
 
@@ -40,6 +42,7 @@ Examples:
   biombo bench graph --graph kron:20:16 --threads 1,2 --trials 9 --churn 0.1
   biombo bench graph --graph kron:20:16 --layout csr,pma,adjacency,buffered --ingest --threads 2
   biombo bench graph --graph kron:20:16 --layout pma --kernel bfs --ingest --media dram,disk,pmem --threads 2 --json graph.jsonl
+  biombo bench graph --graph kron:12:16 --layout pma --kernel cc --ingest --batch 1 --media disk,pmem --threads 1,2
   biombo bench graph --graph kron:20:16 --layout csr --nodes 2 --threads 2 --placement block,round-robin,block-cyclic,degree,auto
   biombo bench graph --graph livejournal-like:0.1 --threads 2 --stream 1000000
   biombo bench graph --graph wiki-Vote.txt.gz --kernel pagerank")]
@@ -56,7 +59,7 @@ pub(crate) struct GraphArgs {
         hide_possible_values = true
     )]
     layouts: Vec<LayoutArg>,
-    /// Where a graph is kept that takes edges in (--ingest): dram, disk
+    /// Where a graph is kept that takes edges in (--ingest): dram, disk, pmem (what plays it is said)
     #[arg(long, value_name = "M,M..", value_delimiter = ',', default_value = "dram", hide_possible_values = true)]
     media: Vec<MediaArg>,
     /// Kernels: bfs, pagerank, cc, cc-sv, bc [default: all]
@@ -89,6 +92,9 @@ pub(crate) struct GraphArgs {
     /// Measure ingest too
     #[arg(long)]
     ingest: bool,
+    /// Edges of each batch of --ingest [default: 65536]
+    #[arg(long, value_name = "N", requires = "ingest", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    batch: Option<u64>,
     /// Delete this share of the edges from each dynamic layout and insert it again, before its kernels
     #[arg(long, value_name = "F", default_value_t = 0.0)]
     churn: f64,
@@ -240,6 +246,8 @@ pub(super) fn run(args: &GraphArgs) -> Done {
     let kernels: Vec<Kernel> = args.kernels.iter().map(|kernel| (*kernel).into()).collect();
     let plan = Plan {
         graph: args.graph.clone(),
+        shape: None,
+        dealt: layouts.clone(),
         layouts,
         media: args.media.iter().map(media).collect(),
         kernels: if kernels.is_empty() { Kernel::ALL.to_vec() } else { kernels },
@@ -247,6 +255,7 @@ pub(super) fn run(args: &GraphArgs) -> Done {
         nodes: nodes(args)?,
         trials: args.trials,
         ingest: args.ingest,
+        batch: args.batch.map_or(BATCH, |batch| batch as usize),
         churn: args.churn,
         stream: args.stream,
         dir: args.dir.clone().unwrap_or_else(std::env::temp_dir),
@@ -299,16 +308,37 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
     let Some(first) = records.first() else { return Ok(()) };
     let (vertices, edges) = (show_count(first.vertices), show_count(first.edges));
     out.line(format_args!("{}: {vertices} vertices, {edges} stored edges", first.graph))?;
+    let steps = || records.iter().filter(|record| !matches!(record.step, Step::Kernel | Step::Placement));
+    let media_width = steps().map(|record| record.media_text().len()).max().unwrap_or(0).max("media".len());
     out.line(format_args!(
-        "{:8} {:9} {:5} {:>7} {:>10} {:>14} {:>11}",
+        "{:8} {:9} {:media_width$} {:>7} {:>10} {:>14} {:>11}",
         "step", "layout", "media", "threads", "seconds", "M edges/s", "bytes/edge"
     ))?;
-    for record in records.iter().filter(|record| !matches!(record.step, Step::Kernel | Step::Placement)) {
+    for record in steps() {
         let step = format!("{:?}", record.step).to_lowercase();
         let rate = record.edges_per_s.unwrap_or(0.0) / 1e6;
-        let bytes = record.bytes_per_edge.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.2}"));
-        let Record { layout, media, threads, seconds, .. } = record;
-        out.line(format_args!("{step:8} {layout:9} {media:5} {threads:>7} {seconds:>10.3} {rate:>14.2} {bytes:>11}"))?;
+        let bytes = match (record.bytes_per_edge, record.bytes_per_in_edge) {
+            (Some(bytes), Some(inward)) => format!("{bytes:.2} + {inward:.2}"),
+            (Some(bytes), None) => format!("{bytes:.2}"),
+            (None, _) => "-".to_owned(),
+        };
+        let (media, Record { layout, threads, seconds, .. }) = (record.media_text(), record);
+        out.line(format_args!(
+            "{step:8} {layout:9} {media:media_width$} {threads:>7} {seconds:>10.3} {rate:>14.2} {bytes:>11}"
+        ))?;
+    }
+    for record in steps() {
+        let Some(snapshot) = record.snapshot_seconds else { continue };
+        let Record { layout, threads, .. } = record;
+        let checkpoint = record
+            .checkpoint_seconds
+            .map_or_else(String::new, |seconds| format!(", a checkpoint {seconds:.3} s (none was due in the figure)"));
+        out.line(format_args!(
+            "after ingest into {layout} on {}, {threads} thread{}, batches of {}: a snapshot took {snapshot:.3} s{checkpoint}",
+            record.media,
+            if *threads == 1 { "" } else { "s" },
+            show_count(record.batch.unwrap_or(BATCH) as u64)
+        ))?;
     }
     // With one placement on one node there is nothing to tell apart.
     let has_placements = first.nodes > 1 || plan.nodes.placings.len() > 1;
@@ -323,8 +353,8 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
             let of = |record: &&Record| record.kernel == Some(kernel.name()) && record.threads == *threads;
             let mut base = None;
             for layout in &plan.layouts {
-                for placing in &plan.nodes.placings {
-                    let its = |record: &&Record| record.layout == layout.name() && is_turn_of(*placing, record);
+                for placing in plan.placings(*layout) {
+                    let its = |record: &&Record| record.layout == layout.name() && placing.has(record);
                     let turns: Vec<&Record> = records.iter().filter(of).filter(its).collect();
                     let mut seconds: Vec<f64> = turns.iter().map(|record| record.seconds).collect();
                     let Some(turn) = turns.first() else { continue };
@@ -334,7 +364,7 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
                     let (kernel, layout) = (kernel.name(), layout.name());
                     let placed = match placing {
                         _ if !has_placements => String::new(),
-                        Placing::Fixed(placement) => placement.to_string(),
+                        Placing::Fixed(_) | Placing::Whole(_) => placing.name().to_owned(),
                         Placing::Auto => format!("auto: {}", turn.placement),
                     };
                     out.line(format_args!(
@@ -354,14 +384,6 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
         }
     }
     placements(out, records)
-}
-
-/// Whether a kernel's record is of the turn of this placement.
-fn is_turn_of(placing: Placing, record: &Record) -> bool {
-    match placing {
-        Placing::Fixed(placement) => record.why.is_none() && record.placement == placement.name(),
-        Placing::Auto => record.why.is_some(),
-    }
 }
 
 /// Edges of each node, why placements were chosen, and what was not done.

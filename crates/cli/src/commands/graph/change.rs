@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use biombo::graph::VERTICES_MAX;
 use biombo::graph::input::{EdgeReader, Item};
 use biombo::graph::pma::{Durability, Update};
 use biombo::graph::team::Team;
+use biombo_base::ErrorKind;
 use clap::Args;
 use serde::Serialize;
 
@@ -17,11 +19,11 @@ use crate::failure::{Done, Failure};
 use crate::out::Out;
 use crate::size::show_count;
 
-/// Add edges to a graph of the layout pma
+/// Add edges to a graph
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Files as for graph load. Edges are durable in groups: of 65,536, or of what came within 10 ms; a group is there as a whole or not at all,
-whatever happens. Vertices that are missing are made; edges that are there already are left.
+whatever happens. Vertices that are missing are made; edges that are there already are left. A static graph (--layout csr) takes none.
 
 Examples:
   biombo graph add web more.el
@@ -31,7 +33,7 @@ pub(crate) struct AddArgs {
     change: ChangeArgs,
 }
 
-/// Delete edges of a graph of the layout pma
+/// Delete edges of a graph
 #[derive(Debug, Args)]
 #[command(after_help = "\
 As graph add. Edges that are not there are passed over; vertices stay.
@@ -91,7 +93,7 @@ fn change(args: &ChangeArgs, adds: bool) -> Done {
     let (mut edges, mut groups) = (0, 0);
     let mut group = Vec::new();
     while gather(&updates, &mut group) {
-        graph.apply(&group, Durability::Sync)?;
+        graph.apply(&group, Durability::Sync).map_err(|error| stopped(&error, edges, adds))?;
         edges += group.iter().filter(|update| !matches!(update, Update::InsertVertex(_))).count() as u64;
         groups += 1;
         group.clear();
@@ -100,7 +102,7 @@ fn change(args: &ChangeArgs, adds: bool) -> Done {
             out.flush().map_err(|e| Failure::output(&e))?;
         }
     }
-    let done = if adds { "added" } else { "deleted" };
+    let done = done(adds);
     match reader.join() {
         // What came before a line that is no edge is done.
         Ok(Err(error)) => return Err(Failure::failed(format!("{error}; {edges} edges before that were {done}"))),
@@ -118,6 +120,22 @@ fn change(args: &ChangeArgs, adds: bool) -> Done {
     out.finish()
 }
 
+fn done(adds: bool) -> &'static str {
+    if adds { "added" } else { "deleted" }
+}
+
+/// A group was not taken in, after `edges` that were: what is durable, and how to go on.
+fn stopped(error: &biombo_base::Error, edges: u64, adds: bool) -> Failure {
+    let done = done(adds);
+    let next = match error.kind() {
+        ErrorKind::Full => {
+            format!("make room and go on after them, or from the beginning: what is {done} already is passed over")
+        }
+        _ => "the group after them may be there or not".to_owned(),
+    };
+    Failure::failed(format!("{error}; {edges} edges before that were {done}, and are durable: {next}"))
+}
+
 /// Send the updates that a file asks for, until it ends or nobody takes them.
 fn read(file: &Path, adds: bool, updates: &SyncSender<Update>) -> biombo_base::Result<()> {
     let mut reader = EdgeReader::open(file)?;
@@ -125,6 +143,14 @@ fn read(file: &Path, adds: bool, updates: &SyncSender<Update>) -> biombo_base::R
         let is_taken = match item {
             Item::Edge(source, target) if adds => updates.send(Update::InsertEdge(source, target)).is_ok(),
             Item::Edge(source, target) => updates.send(Update::DeleteEdge(source, target)).is_ok(),
+            // As when a graph is loaded: what a header says would fill the journal and memory of a good graph.
+            Item::Vertices { first, last } if last.saturating_sub(first) >= VERTICES_MAX as u64 => {
+                let name =
+                    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
+                let count = u128::from(last - first) + 1;
+                let message = format!("{name} is of {count} vertices; {VERTICES_MAX} are the most of a graph");
+                return Err(biombo_base::Error::invalid(message));
+            }
             Item::Vertices { first, last } => {
                 !adds || (first..=last).all(|id| updates.send(Update::InsertVertex(id)).is_ok())
             }

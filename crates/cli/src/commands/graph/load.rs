@@ -1,10 +1,12 @@
 //! `biombo graph load`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use biombo::graph::csr::{Csr, Shape, file};
 use biombo::graph::edges::EdgeList;
+use biombo::graph::ids::Ids;
 use biombo::graph::owner::Owner;
 use biombo::graph::pma::{Durable, Media};
 use biombo::graph::team::Team;
@@ -13,7 +15,7 @@ use biombo_base::io::{Io, RealIo};
 use clap::Args;
 use serde::Serialize;
 
-use super::nodes::NodesArgs;
+use super::nodes::{NodesArgs, Said};
 use super::opened::{Kept, Layout, MediaArg};
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
@@ -31,8 +33,9 @@ unless they are told otherwise.
 Examples:
   biombo graph load votes wiki-Vote.txt.gz
   zcat edges.gz | biombo graph load web - --undirected
-  biombo graph load web links.el --layout pma      can be changed: graph add, graph delete
-  biombo graph load /mnt/pmem/web links.el --layout pma --media pmem      on persistent memory; graph stat says whether it is played")]
+  biombo graph load web links.el                   can be changed: graph add, graph delete
+  biombo graph load web links.el --layout csr      static: one file, read as it is
+  biombo graph load /mnt/pmem/web links.el --media pmem      on persistent memory; graph stat says whether it is played")]
 pub(crate) struct LoadArgs {
     /// The graph's directory; it must not have a graph yet
     dir: PathBuf,
@@ -46,7 +49,7 @@ pub(crate) struct LoadArgs {
     #[arg(long)]
     undirected: bool,
     /// How it is stored
-    #[arg(long, value_enum, default_value_t = Layout::Csr)]
+    #[arg(long, value_enum, default_value_t = Layout::Pma)]
     layout: Layout,
     /// What it is kept on
     #[arg(long, value_enum, default_value_t = MediaArg::Disk)]
@@ -105,26 +108,18 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
     let is_directed = args.directed || (!args.undirected && list.is_directed.unwrap_or(true));
     let shape = if is_directed { Shape::DIRECTED } else { Shape::UNDIRECTED };
     let graph = Csr::build(list.ids.len(), &list.edges, shape, &mut team)?;
-    let mut media = Media::Disk;
-    match args.layout {
-        Layout::Csr => {
-            let _owner = Owner::make(&*io, &args.dir)?;
-            // Somebody may have been faster.
-            refuse_another(&*io, &args.dir)?;
-            file::save(&*io, &args.dir, &graph, &list.ids)?;
-        }
-        // Others were refused.
-        Layout::Pma | Layout::Adjacency | Layout::Buffered => {
-            let (ids, keeps_loops) = (&list.ids, shape.keeps_loops);
-            match args.media {
-                MediaArg::Pmem => {
-                    media = Media::Pmem(Durable::create_on_pmem(&io, &args.dir, &graph, ids, keeps_loops)?);
-                }
-                _ => Durable::create_from(&io, &args.dir, &graph, ids, keeps_loops)?,
-            }
-        }
+    {
+        let _owner = Owner::make(&*io, &args.dir)?;
+        // Somebody may have been faster.
+        refuse_another(&*io, &args.dir)?;
+        // Before the graph, with which the command has done what it was asked: nothing may fail after that.
+        said.keep(&*io, &args.dir)?;
     }
-    said.keep(&*io, &args.dir)?;
+    let media = make(args, &io, &graph, &list.ids, shape.keeps_loops).inspect_err(|_| {
+        if refuse_another(&*io, &args.dir).is_ok() {
+            Said::forget(&*io, &args.dir);
+        }
+    })?;
     let loaded = Loaded {
         vertices: graph.vertices() as u64,
         edges: graph.edges(),
@@ -152,6 +147,24 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
         }
     }
     out.finish()
+}
+
+/// Make the graph durable, as a whole or not at all; what it is kept on.
+fn make(args: &LoadArgs, io: &Arc<dyn Io>, graph: &Csr, ids: &Ids, keeps_loops: bool) -> Done<Media> {
+    match (args.layout, args.media) {
+        (Layout::Csr, _) => {
+            let _owner = Owner::make(&**io, &args.dir)?;
+            refuse_another(&**io, &args.dir)?;
+            file::save(&**io, &args.dir, graph, ids)?;
+            Ok(Media::Disk)
+        }
+        (_, MediaArg::Pmem) => Ok(Media::Pmem(Durable::create_on_pmem(io, &args.dir, graph, ids, keeps_loops)?)),
+        // Other layouts and media were refused.
+        (_, MediaArg::Disk | MediaArg::Dram) => {
+            Durable::create_from(io, &args.dir, graph, ids, keeps_loops)?;
+            Ok(Media::Disk)
+        }
+    }
 }
 
 fn refuse_another(io: &dyn Io, dir: &Path) -> Done {

@@ -20,7 +20,8 @@ Examples:
   biombo graph load votes wiki-Vote.txt.gz           SNAP's files as downloaded
   biombo graph run votes pagerank --out scores.tsv
   biombo graph neighbors votes 30
-  biombo graph load web links.el --layout pma        a graph that changes: graph add, graph delete")]
+  biombo graph add votes more.el                     and graph delete: graphs change, and survive every crash
+  biombo graph load web links.el --layout csr        a static one")]
 pub(crate) enum GraphCommand {
     Load(load::LoadArgs),
     Add(change::AddArgs),

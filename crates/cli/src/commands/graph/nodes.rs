@@ -70,12 +70,16 @@ impl NodesArgs {
 }
 
 impl Said {
-    /// Keep it with the graph in `dir`, unless nothing was said.
+    /// Keep it for the graph that is made in `dir`. Where nothing was said, what an earlier attempt left is no more.
     pub(super) fn keep(self, io: &dyn Io, dir: &Path) -> Done {
-        if self == Self::default() {
-            return Ok(());
-        }
         let refused = |e: std::io::Error| Failure::failed(format!("cannot write {}: {e}", dir.join(FILE).display()));
+        if self == Self::default() {
+            let path = dir.join(FILE);
+            return match io.exists(&path).map_err(refused)? {
+                true => io.remove_file(&path).and_then(|()| io.sync_dir(dir)).map_err(refused),
+                false => Ok(()),
+            };
+        }
         let text = serde_json::to_string(&self).map_err(|e| refused(e.into()))?;
         let aside = dir.join(format!("{FILE}.tmp"));
         let write = || -> std::io::Result<()> {
@@ -89,6 +93,12 @@ impl Said {
             io.sync_dir(dir)
         };
         write().map_err(refused)
+    }
+
+    /// There is no graph in `dir` after all. What cannot be removed the next one replaces.
+    pub(super) fn forget(io: &dyn Io, dir: &Path) {
+        let _ = io.remove_file(&dir.join(FILE));
+        let _ = io.remove_file(&dir.join(format!("{FILE}.tmp")));
     }
 
     /// What was said, and where nothing was, what is kept in `dir`.

@@ -8,7 +8,7 @@ use biombo::graph::ids::Ids;
 use biombo::graph::pma::{self, Changing, Durable, DurableOptions, Media, Snapshot};
 use biombo::graph::team::Team;
 use biombo::graph::view::View;
-use biombo::graph::{adjacency, buffered};
+use biombo::graph::{Edge, adjacency, buffered};
 use biombo_base::io::RealIo;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -74,10 +74,24 @@ impl Kept {
 /// A graph to be asked.
 pub(super) struct Graph {
     pub(super) lists: Lists,
-    /// In bytes.
-    pub(super) memory_bytes: u64,
+    pub(super) memory: Memory,
     /// What it is kept on.
     pub(super) media: Media,
+}
+
+/// What it takes in memory, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Memory {
+    /// All of it.
+    pub(super) bytes: u64,
+    /// What of it the in-edges of a directed graph take.
+    pub(super) in_edges: Option<u64>,
+}
+
+impl Memory {
+    fn of(bytes: usize, in_edges: Option<usize>) -> Self {
+        Self { bytes: bytes as u64, in_edges: in_edges.map(|bytes| bytes as u64) }
+    }
 }
 
 /// Where its lists are.
@@ -106,7 +120,7 @@ pub(super) fn open_changing(dir: &Path, team: &mut Team) -> Done<Durable> {
     let io = RealIo::shared();
     if file::exists(&*io, dir)? {
         let dir = dir.display();
-        let message = format!("{dir} has a static graph (csr): load it with `graph load --layout pma` to change it");
+        let message = format!("{dir} has a static graph (csr): `graph load` it with --layout pma to change it");
         return Err(Failure::failed(message));
     }
     Ok(Durable::open(io, dir, DurableOptions::default(), team)?)
@@ -119,11 +133,12 @@ impl Graph {
         if Durable::exists(&io, dir)? {
             let graph = open_changing(dir, team)?;
             let snapshot = graph.snapshot(team)?;
-            let memory_bytes = graph.memory_bytes() as u64;
-            return Ok(Self { memory_bytes, media: graph.media(), lists: Lists::Pma(snapshot) });
+            let memory = Memory::of(graph.memory_bytes(), graph.in_edges_memory_bytes());
+            return Ok(Self { memory, media: graph.media(), lists: Lists::Pma(snapshot) });
         }
         let (csr, ids) = file::open(&io, dir)?;
-        Ok(Self { memory_bytes: csr.memory_bytes() as u64, media: Media::Disk, lists: Lists::Csr(csr, ids) })
+        let memory = Memory::of(csr.memory_bytes(), csr.in_edges_memory_bytes());
+        Ok(Self { memory, media: Media::Disk, lists: Lists::Csr(csr, ids) })
     }
 
     /// The same graph in another layout.
@@ -137,13 +152,13 @@ impl Graph {
             Lists::Adjacency(snapshot) => as_static(&snapshot, team)?,
             Lists::Buffered(snapshot) => as_static(&snapshot, team)?,
         };
-        let (memory_bytes, lists) = match layout {
-            Layout::Csr => (csr.memory_bytes() as u64, Lists::Csr(csr, ids)),
+        let (memory, lists) = match layout {
+            Layout::Csr => (Memory::of(csr.memory_bytes(), csr.in_edges_memory_bytes()), Lists::Csr(csr, ids)),
             Layout::Pma => as_changing(&csr, &ids, Lists::Pma, team)?,
             Layout::Adjacency => as_changing(&csr, &ids, Lists::Adjacency, team)?,
             Layout::Buffered => as_changing(&csr, &ids, Lists::Buffered, team)?,
         };
-        Ok(Self { lists, memory_bytes, media: self.media })
+        Ok(Self { lists, memory, media: self.media })
     }
 
     pub(super) fn layout(&self) -> Layout {
@@ -228,16 +243,22 @@ impl Graph {
 /// The same graph as a static one, numbered by the order of ids.
 fn as_static<L: pma::Layout>(snapshot: &Snapshot<L>, team: &mut Team) -> Done<(Csr, Ids)> {
     let order = order(snapshot);
-    let mut places = vec![0; order.len()];
-    order.iter().zip(0..).for_each(|(number, place)| places[*number as usize] = place);
-    let numbers = 0..snapshot.vertices() as u32;
-    let lists = numbers.flat_map(|v| snapshot.out_neighbors(v).iter().map(move |to| [v, *to]));
-    let edges: Vec<[u32; 2]> = lists.map(|edge| edge.map(|end| places[end as usize])).collect();
+    let edges = edges_by_place(snapshot, &order);
     let shape = Shape { is_directed: snapshot.is_directed(), keeps_loops: true };
     let csr = Csr::build(order.len(), &edges, shape, team)?;
     let named = order.iter().map(|number| snapshot.id(*number)).collect::<Option<Vec<u64>>>();
     let ids = Ids::ascending(named.unwrap_or_default());
     Ok((csr, ids.expect("invariant: each vertex has an id of its own, and they were sorted")))
+}
+
+/// The edges between vertices that are numbered by their places in `order`; an undirected one once, as whoever builds a graph of them doubles it.
+fn edges_by_place<V: View>(view: &V, order: &[u32]) -> Vec<Edge> {
+    let mut places = vec![0; order.len()];
+    order.iter().zip(0..).for_each(|(number, place)| places[*number as usize] = place);
+    let is_directed = view.is_directed();
+    let numbers = 0..view.vertices() as u32;
+    let edges = numbers.flat_map(|v| view.out_neighbors(v).iter().map(move |to| [v, *to]));
+    edges.filter(|[v, to]| is_directed || to >= v).map(|edge| edge.map(|end| places[end as usize])).collect()
 }
 
 /// A static graph in the layout `L`: the memory that it takes, and its lists.
@@ -246,13 +267,36 @@ fn as_changing<L: pma::Layout>(
     ids: &Ids,
     lists: fn(Snapshot<L>) -> Lists,
     team: &mut Team,
-) -> Done<(u64, Lists)> {
+) -> Done<(Memory, Lists)> {
     let graph = Changing::<L>::from_view(csr, ids, true, team)?;
-    Ok((graph.memory_bytes() as u64, lists(graph.snapshot(team)?)))
+    let memory = Memory::of(graph.memory_bytes(), graph.in_edges_memory_bytes());
+    Ok((memory, lists(graph.snapshot(team)?)))
 }
 
 fn order<L: pma::Layout>(snapshot: &Snapshot<L>) -> Vec<u32> {
     let mut order: Vec<u32> = (0..snapshot.vertices() as u32).collect();
     order.sort_unstable_by_key(|number| snapshot.id(*number));
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails when both directions of an undirected edge are handed on, which would take twice the memory, or when one of them is lost.
+    #[test]
+    fn an_undirected_edge_is_handed_on_once_and_a_directed_one_as_it_is() {
+        let mut team = Team::new(1).expect("a thread");
+        let edges = [[0, 1], [2, 1], [2, 0], [3, 3]];
+        // The places of the numbers 0 to 3 are 3, 2, 1, 0.
+        for (shape, stored) in [(Shape::UNDIRECTED, 7), (Shape::DIRECTED, 4)] {
+            let csr = Csr::build(4, &edges, shape, &mut team).expect("a graph");
+            assert_eq!(csr.edges(), stored);
+            let handed = edges_by_place(&csr, &[3, 2, 1, 0]);
+            assert_eq!(handed.len(), 4, "{handed:?}");
+            let again = Csr::build(4, &handed, shape, &mut team).expect("a graph");
+            let turned = |v: u32| again.out_neighbors(3 - v).iter().rev().map(|to| 3 - to).collect::<Vec<_>>();
+            assert!((0..4).all(|v| turned(v) == csr.out_neighbors(v)), "{handed:?}");
+        }
+    }
 }

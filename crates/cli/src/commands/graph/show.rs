@@ -12,7 +12,7 @@ use biombo_base::topology::Spread;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::opened::{Graph, Kept, Lists, over};
+use super::opened::{Graph, Kept, Lists, Memory, over};
 use crate::args::{DirArg, JsonArg};
 use crate::failure::{Done, Failure};
 use crate::out::Out;
@@ -121,8 +121,15 @@ struct Figures {
     loops: u64,
     degree_max: u64,
     degree_mean: f64,
+    /// All of it.
     memory_bytes: u64,
+    /// What of it the in-edges of a directed graph take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_edges_memory_bytes: Option<u64>,
+    /// The rest, by stored edges.
     bytes_per_edge: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_per_in_edge: Option<f64>,
     /// By placement: edges that lead to the vertices of each node.
     #[serde(skip_serializing_if = "Option::is_none")]
     edges_per_node: Option<BTreeMap<&'static str, Vec<u64>>>,
@@ -195,7 +202,9 @@ pub(crate) fn stat(args: &StatArgs) -> Done {
     let degrees = vertices.clone().map(|vertex| graph.out_neighbors(vertex).len() as u64);
     let alone = |vertex: &u32| graph.out_neighbors(*vertex).is_empty() && graph.in_neighbors(*vertex).is_empty();
     let has_loop = |vertex: &u32| graph.out_neighbors(*vertex).binary_search(vertex).is_ok();
-    let memory_bytes = graph.memory_bytes;
+    let Memory { bytes: memory_bytes, in_edges: in_edges_memory_bytes } = graph.memory;
+    let out_edges_memory_bytes = memory_bytes - in_edges_memory_bytes.unwrap_or(0);
+    let each = |bytes: u64| (graph.edges() > 0).then(|| bytes as f64 / graph.edges() as f64);
     let figures = Figures {
         vertices: graph.vertices() as u64,
         edges: graph.edges(),
@@ -207,7 +216,9 @@ pub(crate) fn stat(args: &StatArgs) -> Done {
         degree_max: degrees.max().unwrap_or(0),
         degree_mean: graph.edges() as f64 / graph.vertices().max(1) as f64,
         memory_bytes,
-        bytes_per_edge: (graph.edges() > 0).then(|| memory_bytes as f64 / graph.edges() as f64),
+        in_edges_memory_bytes,
+        bytes_per_edge: each(out_edges_memory_bytes),
+        bytes_per_in_edge: in_edges_memory_bytes.and_then(each),
         edges_per_node,
     };
     let mut out = Out::new();
@@ -225,8 +236,17 @@ pub(crate) fn stat(args: &StatArgs) -> Done {
     ))?;
     out.line(format_args!("stored edges  {} ({} loops)", show_count(figures.edges), show_count(figures.loops)))?;
     out.line(format_args!("out-degree    {:.2} on average, {} at most", figures.degree_mean, figures.degree_max))?;
-    let each = figures.bytes_per_edge.map_or_else(String::new, |bytes| format!(", {bytes:.2} bytes per stored edge"));
-    out.line(format_args!("memory        {}{each}", show_bytes(memory_bytes)))?;
+    let each =
+        |bytes: Option<f64>| bytes.map_or_else(String::new, |bytes| format!(", {bytes:.2} bytes per stored edge"));
+    let apart = if in_edges_memory_bytes.is_some() { ", without in-edges" } else { "" };
+    out.line(format_args!(
+        "memory        {}{}{apart}",
+        show_bytes(out_edges_memory_bytes),
+        each(figures.bytes_per_edge)
+    ))?;
+    if let Some(bytes) = in_edges_memory_bytes {
+        out.line(format_args!("in-edges      {}{}", show_bytes(bytes), each(figures.bytes_per_in_edge)))?;
+    }
     for (placement, edges) in figures.edges_per_node.iter().flatten() {
         let share =
             |of: &u64| format!("{} ({:.2} %)", show_count(*of), 100.0 * *of as f64 / figures.edges.max(1) as f64);

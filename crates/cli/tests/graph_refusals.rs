@@ -1,0 +1,138 @@
+//! What ends `biombo graph load` and `add` half-way: the graph is as it was, or has what was acknowledged, and the message says which.
+
+mod common;
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use common::mount::Mount;
+use common::{Run, biombo_with, run, words};
+use tempfile::tempdir;
+
+/// A triangle that can be changed, in `DIR/g`.
+fn triangle(dir: &Path) {
+    let loaded = biombo_with(words("graph load DIR/g -", dir), b"1 2\n2 3\n3 1\n");
+    assert_eq!((loaded.status, loaded.stderr.as_str()), (0, ""));
+}
+
+/// One line on standard error, and exit status 1.
+#[track_caller]
+fn refused(run: &Run, said: &[&str]) {
+    assert_eq!((run.status, run.stderr.lines().count()), (1, 1), "{}", run.stderr);
+    for words in said {
+        assert!(run.stderr.contains(words), "no `{words}`: {}", run.stderr);
+    }
+}
+
+fn vertices_and_edges(dir: &Path, graph: &str) -> (u64, u64) {
+    let stat = run(&format!("graph stat DIR/{graph} --json"), dir).ok().json();
+    (stat["vertices"].as_u64().expect("a number"), stat["edges"].as_u64().expect("a number"))
+}
+
+/// Fails when the vertices that a header names are added one by one before anybody asks how many they are.
+#[test]
+fn a_matrix_of_more_vertices_than_a_graph_has_is_refused_before_anything_is_added() {
+    let dir = tempdir().expect("a directory");
+    triangle(dir.path());
+    for size in ["9000000000000000000", "2147483649"] {
+        let matrix = format!("%%MatrixMarket matrix coordinate pattern general\n{size} {size} 1\n1 2\n");
+        let added = biombo_with(words("graph add DIR/g -", dir.path()), matrix.as_bytes());
+        refused(&added, &[&format!("{size} vertices; 2147483648 are the most"), "0 edges before that were added"]);
+        assert_eq!(vertices_and_edges(dir.path(), "g"), (3, 3));
+        let loaded = biombo_with(words("graph load DIR/h -", dir.path()), matrix.as_bytes());
+        refused(&loaded, &[&format!("{size} vertices; 2147483648 are the most")]);
+    }
+    // Vertices that nothing leads to are added as they are loaded.
+    let matrix = b"%%MatrixMarket matrix coordinate pattern general\n9 9 1\n1 2\n";
+    assert_eq!(biombo_with(words("graph add DIR/g -", dir.path()), matrix).status, 0);
+    assert_eq!(vertices_and_edges(dir.path(), "g"), (9, 3));
+}
+
+/// Edges between ids of eight bytes, no two alike: their records fill a segment of the journal, and a graph of them does not fit beside it.
+fn many() -> String {
+    let far = 1u64 << 33;
+    let mut edges = String::new();
+    for n in 0..MANY {
+        writeln!(edges, "{} {}", far + n % 1000, far + 1000 + n / 1000).expect("a string takes everything");
+    }
+    edges
+}
+
+const MANY: u64 = 1_200_000;
+
+/// Fails when a full disk ends the command with another word than how many edges are durable, when one of them is lost, or when the graph cannot go
+/// on where there is room again.
+#[test]
+fn a_full_disk_in_the_middle_of_graph_add_leaves_what_was_acknowledged_and_says_how_much() {
+    let edges = many();
+    for media in ["disk", "pmem"] {
+        let dir = tempdir().expect("a directory");
+        let Some(mount) = Mount::tmpfs(&dir.path().join("full"), "size=26m") else {
+            println!("skipped: mounting needs root");
+            return;
+        };
+        let loaded =
+            biombo_with(words(&format!("graph load DIR/full/g - --media {media}"), dir.path()), b"1 2\n2 3\n3 1\n");
+        assert_eq!((loaded.status, loaded.stderr.as_str()), (0, ""), "{media}");
+        let added = biombo_with(words("graph add DIR/full/g - --acks", dir.path()), edges.as_bytes());
+        let acked =
+            added.text().lines().filter_map(|line| line.strip_prefix("acked ")?.parse::<u64>().ok()).next_back();
+        let acked = acked.expect("some edges fit");
+        assert!(acked < MANY, "{media}: everything fits");
+        refused(&added, &[&format!("{acked} edges before that were added, and are durable"), "make room"]);
+        mount.grow("200m");
+        // Nothing of the group that did not fit.
+        assert_eq!(vertices_and_edges(dir.path(), "full/g").1, acked + 3, "{media}");
+        assert!(run("graph verify DIR/full/g", dir.path()).ok().text().contains("no damage"));
+        // What is there already is passed over.
+        let tail: String = edges.lines().skip(acked as usize - 1000).map(|line| format!("{line}\n")).collect();
+        let added = biombo_with(words("graph add DIR/full/g -", dir.path()), tail.as_bytes());
+        assert_eq!((added.status, added.stderr.as_str()), (0, ""), "{media}");
+        assert_eq!(vertices_and_edges(dir.path(), "full/g").1, MANY + 3, "{media}");
+    }
+}
+
+#[test]
+fn a_full_disk_in_the_middle_of_graph_load_leaves_no_graph_and_room_for_another_try() {
+    let edges = many();
+    // Both directions of that many edges take 9.6 MB.
+    for (options, size) in [("--layout pma", "6m"), ("--layout csr", "3m"), ("--media pmem", "3m")] {
+        let dir = tempdir().expect("a directory");
+        let Some(mount) = Mount::tmpfs(&dir.path().join("full"), &format!("size={size}")) else {
+            println!("skipped: mounting needs root");
+            return;
+        };
+        let load = format!("graph load DIR/full/g - {options} --placement degree --nodes 2 --acks");
+        let loaded = biombo_with(words(&load, dir.path()), edges.as_bytes());
+        refused(&loaded, &["No space left"]);
+        assert_eq!(loaded.text(), "", "{options}: nothing was acknowledged");
+        assert!(
+            !dir.path().join("full/g/NODES").exists(),
+            "{options}: a placement is left of a graph that is not there"
+        );
+        let stat = run("graph stat DIR/full/g", dir.path());
+        refused(&stat, &["there is no graph"]);
+        mount.grow("200m");
+        let loaded = biombo_with(words(&load, dir.path()), edges.as_bytes());
+        assert_eq!((loaded.status, loaded.stderr.as_str()), (0, ""), "{options}");
+        assert_eq!(vertices_and_edges(dir.path(), "full/g").1, MANY, "{options}");
+    }
+}
+
+/// Fails when the graph comes first: then it is there though the command says that it failed.
+#[test]
+fn a_placement_that_cannot_be_kept_fails_before_the_graph_is_there_and_none_is_left_of_an_earlier_try() {
+    let dir = tempdir().expect("a directory");
+    // A directory in the way of the file that is renamed.
+    fs::create_dir_all(dir.path().join("g/NODES.tmp/x")).expect("made");
+    let load = |options: &str| biombo_with(words(&format!("graph load DIR/g - {options}"), dir.path()), b"1 2\n");
+    for layout in ["--layout pma", "--layout csr", "--media pmem"] {
+        refused(&load(&format!("{layout} --placement degree --nodes 3")), &["NODES"]);
+        refused(&run("graph stat DIR/g", dir.path()), &["there is no graph"]);
+    }
+    fs::remove_dir_all(dir.path().join("g/NODES.tmp")).expect("removed");
+    fs::write(dir.path().join("g/NODES"), "{\"placement\":\"degree\",\"nodes\":3}").expect("written");
+    assert_eq!(load("").status, 0);
+    assert!(!dir.path().join("g/NODES").exists(), "nothing was said of nodes this time");
+}
