@@ -144,6 +144,12 @@ impl Store {
         })
     }
 
+    /// Each engine instance's own figures, of what has reached it. Unlike [`stats`](Self::stats), nothing is brought in for them and the
+    /// keys of the store's own are counted: they may be asked for again and again while others work.
+    pub fn instance_stats(&self) -> Result<Vec<Stats>> {
+        self.inner.instances.iter().map(|instance| instance.raw().stats()).collect()
+    }
+
     fn moves(&self) -> Moves {
         let (units, keys, bytes) = self.inner.mover.as_ref().map_or((0, 0, 0), |mover| mover.totals());
         let (plans, refused) = self.inner.planning.as_ref().map_or((0, 0), |planning| planning.driver.since_opened());

@@ -279,6 +279,7 @@ impl Engine for MicroLsm {
             cache_bytes: Some(self.shared.cache.weight() + view.memtable.bytes() as u64),
             cache_hits_misses: Some(figures.hits_misses()),
             compaction: Some(figures.compaction()),
+            compaction_tail: Some(figures.tail()),
             options: self.own.describe(self.behaviour),
             ..Stats::default()
         })
