@@ -219,6 +219,7 @@ mod tests {
             seconds: Some(1.25),
             latency_ns_p50: Some(7_500_000),
             bytes: Some(3_400_000),
+            ..CompactionFigures::default()
         };
         let mut quiet = busy.clone();
         (quiet.engine, quiet.compaction) = ("lmdb".into(), Default::default());

@@ -1,6 +1,6 @@
 //! What a store says of itself, and whether all of it can be read.
 
-use biombo_engine::{Compaction, Damage, IndexFigures, Result, Segments, Stats};
+use biombo_engine::{Compaction, CompactionTail, Damage, IndexFigures, Result, Segments, Stats};
 
 use crate::lane::Instance;
 use crate::options::{Partitioning, PlacementKind};
@@ -79,6 +79,11 @@ impl StoreStats {
     /// The instances' work in the background together, where they tell it.
     pub fn compaction(&self) -> Option<Compaction> {
         self.all(|stats| stats.compaction.as_ref()).map(Compaction::together)
+    }
+
+    /// The slowest of the instances' work in the background, where all of them keep it.
+    pub fn compaction_tail(&self) -> Option<CompactionTail> {
+        self.all(|stats| stats.compaction_tail.as_ref()).and_then(CompactionTail::together)
     }
 
     /// The instances' segments together, where they have some.
