@@ -327,9 +327,9 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
             "The engine log fills the room ahead of its writer with zeros, up to some 4 MiB in each segment that is written or was made \
              ahead, and its own counters leave these out. Where the record is stored before the zeros are on the device, the kernel counts \
              the page once; where something syncs the file between, as the laboratory does after loading and at the end, twice: up to some \
-             9 MiB for each partition, each time. The own counters also leave out the checkpoint of the index that closing writes, some 20 \
-             bytes a key. In a run of some tens of megabytes that makes 1.35 by its own counters and 1.94 to 2.06 by the kernel, nine tenths \
-             of the difference zeros; in one of gigabytes it is one or two hundredths. docs/lab.md has the calculation."
+             9 MiB for each partition, each time. The own counters also leave out the checkpoint of the index that closing writes, ten to \
+             twenty bytes a key. In a run of some tens of megabytes that makes 1.35 by its own counters and 1.94 to 2.06 by the kernel, \
+             nine tenths of the difference zeros; in one of gigabytes a few hundredths. docs/lab.md has the calculation."
                 .to_owned(),
         );
     }
