@@ -21,7 +21,6 @@ mod sampler;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use arithmetic::Sample;
 pub(crate) use live::live_bytes;
 pub(crate) use sampler::Sampler;
 
