@@ -2,8 +2,8 @@
 //!
 //! **What it costs.** One thread that sleeps most of the time. A sample reads two small files of the kernel, lists the store's directory,
 //! and asks the engine for its statistics; that takes from some 50 us (the engine `log`) to some milliseconds (a server that is asked by
-//! SQL and has a thousand files). After each sample the thread rests at least [`RESTS`] times as long as it took, so that all of them
-//! together take at most a hundredth of one processor, and seldom where one is dear. The time is in the record
+//! SQL and has a thousand files; both are estimates). Before each sample the thread has rested at least [`RESTS`] times as long as the one
+//! before took, the first of which is taken when the engine was opened: all of them together take about a hundredth of one processor at most. The time is in the record
 //! ([`Amplification::sampling_seconds`](super::Amplification)). Clients tell what they put every 10 ms: what a sample knows of that is as old.
 //!
 //! An engine that has no counter of bytes written is not asked while clients work. Neither is one that keeps nothing.
@@ -49,6 +49,8 @@ pub(crate) struct Sampler {
     base: Sample,
     samples: Vec<Sample>,
     interval: Duration,
+    /// The time of the last sample, and of all beside clients.
+    took: Duration,
     sampling: Duration,
     taken: u64,
 }
@@ -68,6 +70,7 @@ impl Sampler {
             base: Sample::default(),
             samples: Vec::with_capacity(SAMPLES_MAX),
             interval: INTERVAL,
+            took: Duration::ZERO,
             sampling: Duration::ZERO,
             taken: 0,
         };
@@ -78,6 +81,7 @@ impl Sampler {
     /// The engine is open; the next phase begins.
     pub(crate) fn opened(&mut self, target: &dyn Target) -> PhaseFigures {
         self.processes.look();
+        let began = Instant::now();
         let told = if self.is_persistent { target.counters().ok() } else { None };
         self.is_elsewhere = told.as_ref().is_some_and(|told| told.elsewhere);
         self.tells = told.as_ref().is_some_and(|told| told.written_bytes.is_some());
@@ -87,6 +91,7 @@ impl Sampler {
             self.base.written = Ways { own, statistics, ..self.base.written };
         }
         let figures = self.end(told.as_ref(), (0, 0), None);
+        self.took = began.elapsed();
         PhaseFigures { series: Default::default(), ..figures }
     }
 
@@ -102,8 +107,7 @@ impl Sampler {
     }
 
     fn watch(&mut self, target: &dyn Target, progress: &Progress, over: &Receiver<()>) {
-        let mut took = Duration::ZERO;
-        while over.recv_timeout(self.interval.max(took * RESTS)) == Err(RecvTimeoutError::Timeout) {
+        while over.recv_timeout(self.interval.max(self.took * RESTS)) == Err(RecvTimeoutError::Timeout) {
             let began = Instant::now();
             // One that is at its end says so to its clients.
             let told = if self.tells { target.counters().ok() } else { None };
@@ -113,8 +117,8 @@ impl Sampler {
                 self.samples = thinned(std::mem::take(&mut self.samples));
                 self.interval *= 2;
             }
-            took = began.elapsed();
-            self.sampling += took;
+            self.took = began.elapsed();
+            self.sampling += self.took;
             self.taken += 1;
         }
     }
@@ -142,7 +146,7 @@ impl Sampler {
         if self.is_own { (Some(bytes), None) } else { (None, Some(bytes)) }
     }
 
-    /// All counters as they are now. What cannot be read is as it was.
+    /// All counters as they are now. What cannot be read at this moment is as it was.
     fn take(&self, told: Option<&Stats>, (put_bytes, returned_bytes): (u64, u64)) -> Sample {
         let last = self.samples.last().unwrap_or(&self.base);
         let mut sample =
@@ -160,10 +164,9 @@ impl Sampler {
             (sample.written.process, sample.read.process) = (None, None);
             sample.disk_bytes = told.and_then(|told| told.physical_bytes).or(sample.disk_bytes);
         } else {
-            if let Some(process) = self.processes.traffic() {
-                sample.written.process = Some(process.written_bytes);
-                sample.read.process = Some(process.read_bytes);
-            }
+            let process = self.processes.traffic();
+            sample.written.process = process.map(|process| process.written_bytes);
+            sample.read.process = process.map(|process| process.read_bytes);
             sample.disk_bytes = disk::allocated_bytes(&self.dir).ok().or(sample.disk_bytes);
         }
         if let Some(device) = self.device.as_ref().and_then(Device::traffic) {
