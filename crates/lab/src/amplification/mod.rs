@@ -100,6 +100,13 @@ pub struct PhaseFigures {
     pub series: Series,
 }
 
+impl PhaseFigures {
+    /// Write amplification by one way for all engines of a table: by the kernel, or by the engine where the kernel's is not known.
+    pub fn waf_of_all(&self) -> Option<f64> {
+        self.waf.process.or(self.waf.own).or(self.waf.statistics)
+    }
+}
+
 /// A phase in intervals. All columns that are there have the length of `at_seconds`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Series {
