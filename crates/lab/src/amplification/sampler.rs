@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use biombo_engine::Stats;
 
 use super::arithmetic::{Sample, thinned};
-use super::{Amplification, PhaseFigures, Sides, Ways};
+use super::{Amplification, PhaseFigures, Ways};
 use crate::driver::Progress;
 use crate::measure::{Device, Processes, disk};
 use crate::target::Target;
