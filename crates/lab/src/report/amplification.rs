@@ -1,7 +1,7 @@
 //! Write amplification over the time of a run, counted in four ways: a panel for each engine and layout; below it a table with what each
 //! phase wrote, read and kept. And what the ways count, in words.
 //!
-//! Lines are told apart by colour, by dashes and by the shape at their end. Of each engine and layout the picture shows the repetition
+//! Lines are told apart by colour, by dashes and by the shape near their end. Of each engine and layout the picture shows the repetition
 //! whose throughput is the median; the table has medians of all.
 
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use crate::statistics::Spread;
 use crate::summary::{Row, Table};
 use crate::units::{bytes, count, duration_ns};
 
-/// The ways of counting bytes written, in the order of [`Ways::each`](crate::amplification::Ways::each), and the shape at the end of a line.
+/// The ways of counting bytes written, in the order of [`Ways::each`](crate::amplification::Ways::each), and the shape near the end of a line.
 const WAYS: [(&str, &str); 4] = [
     ("the engine's own counters", "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0z"),
     ("the engine's statistics", "M-3 -3h6v6h-6z"),
@@ -193,13 +193,15 @@ fn head(name: &str, from: f64, to: f64, phase: &PhaseFigures) -> String {
     out
 }
 
-/// A line through `points`, percent of the width and pixels, with its shape at its end; one point is a level line from the phase's beginning.
+/// A line through `points`, percent of the width and pixels, with its shape near its end, each way's at another place, as lines may lie on each other; one point is a level line from the phase's beginning.
 fn line(out: &mut String, way: usize, points: &[(f64, f64)], from: f64, label: &str, name: &str, phase: &PhaseFigures) {
     let Some(&(end_x, end_y)) = points.last() else { return };
     let level = [(from, end_y), (end_x, end_y)];
     let points = if points.len() == 1 { &level[..] } else { points };
     let waf = phase.waf.each()[way].copied().map_or(String::new(), figure);
     let title = format!("{}, {name}, by {}: {waf} at its end", escape(label), WAYS[way].0);
+    let back = way * (points.len() / 16 + 1);
+    let (shape_x, shape_y) = points[points.len().saturating_sub(1 + back)];
     let path = points.iter().fold(String::new(), |mut path, (x, y)| {
         let _ = write!(path, "{}{:.1},{:.2}", if path.is_empty() { "" } else { " " }, x * 10.0, y - TOP_PX);
         path
@@ -208,7 +210,7 @@ fn line(out: &mut String, way: usize, points: &[(f64, f64)], from: f64, label: &
         out,
         "<svg x=\"0\" y=\"{TOP_PX}\" width=\"100%\" height=\"{PANEL_PX}\" viewBox=\"0 0 1000 {PANEL_PX}\" preserveAspectRatio=\"none\" \
          overflow=\"visible\"><polyline class=\"line c{way} l{way}\" points=\"{path}\"><title>{title}</title></polyline></svg>\
-         <svg x=\"{end_x:.2}%\" y=\"{end_y:.1}\" overflow=\"visible\"><path class=\"dot c{way}\" d=\"{}\"><title>{title}</title></path></svg>",
+         <svg x=\"{shape_x:.2}%\" y=\"{shape_y:.1}\" overflow=\"visible\"><path class=\"dot c{way}\" d=\"{}\"><title>{title}</title></path></svg>",
         WAYS[way].1
     );
 }
