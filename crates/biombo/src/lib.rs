@@ -30,8 +30,8 @@ use std::path::Path;
 pub use biombo_base::io::IoMode;
 pub use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use biombo_engine::{
-    Batch, Capabilities, Compaction, Cursor, Damage, Durability, Engine, EngineKind, Error, ErrorKind, IndexFigures,
-    Loss, Op, OpenOptions, Registry, Repaired, Result, Segments, Stats, Value, memory,
+    Batch, Capabilities, Compaction, CompactionTail, Cursor, Damage, Durability, Engine, EngineKind, Error, ErrorKind,
+    IndexFigures, Loss, Op, OpenOptions, Registry, Repaired, Result, Segments, Stats, Value, memory,
 };
 pub use biombo_graph as graph;
 pub use biombo_store::{

@@ -166,6 +166,14 @@ fn engines_that_compact_tell_how_often_how_long_and_how_much() {
         for way in ["engine", "process"] {
             assert!(record["waf_by"][way].as_f64().is_some_and(|waf| waf > 0.5), "{way} in {line}");
         }
+        let tail = ["p50", "p99", "max"].map(|of| figure(&format!("latency_ns_{of}")));
+        assert!(tail.is_sorted() && tail[0] > 0.0, "{compaction}");
+        // Others wrote these engines: what they say are statistics. The run has its own figures, and its series.
+        let run = &record["amplification"]["run"];
+        assert!(run["waf"]["statistics"].as_f64().is_some_and(|waf| waf > 0.5) && run["waf"]["own"].is_null(), "{run}");
+        let column = |name: &str| run["series"][name].as_array().map_or(0, Vec::len);
+        assert!(column("at_seconds") > 0 && column("at_seconds") == column("logical_write_bytes"), "{run}");
+        assert!(record["space_amplification"].as_f64().is_some_and(|space| space > 0.5), "{line}");
     }
 }
 

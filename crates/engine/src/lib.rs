@@ -31,5 +31,5 @@ pub use capabilities::Capabilities;
 pub use contract::{Cursor, Damage, Engine, Loss, Repaired, Snapshot};
 pub use durability::Durability;
 pub use registry::{EngineKind, OpenOptions, Registry, Repair};
-pub use stats::{Compaction, IndexFigures, Segments, Stats};
+pub use stats::{Compaction, CompactionTail, IndexFigures, Segments, Stats};
 pub use value::Value;

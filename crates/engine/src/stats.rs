@@ -25,6 +25,8 @@ pub struct Stats {
     pub cache_hits_misses: Option<(u64, u64)>,
     /// Work in the background since it was opened.
     pub compaction: Option<Compaction>,
+    /// The slowest of that work, where the engine keeps it.
+    pub compaction_tail: Option<CompactionTail>,
     /// The segments of an engine whose data is a log.
     pub segments: Option<Segments>,
     /// The index of an engine that keeps one of all keys in memory.
@@ -50,6 +52,15 @@ pub struct Compaction {
     pub bytes: u64,
     /// Tables that went a level down as they were: nothing was read or written, so they are none of `count`.
     pub moves: u64,
+}
+
+/// The slowest compactions, checkpoints or cleanings since the instance was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CompactionTail {
+    /// 99 % of them took no longer, in nanoseconds.
+    pub latency_ns_p99: Option<u64>,
+    /// The slowest one's time, in nanoseconds.
+    pub latency_ns_max: Option<u64>,
 }
 
 /// The segments of a log that is the data.
@@ -142,6 +153,35 @@ impl Compaction {
     }
 }
 
+impl CompactionTail {
+    /// Of the times of all of them, in any order; nothing is known of none.
+    ///
+    /// ```
+    /// use biombo_engine::CompactionTail;
+    /// let tail = CompactionTail::of((1..=200).rev().collect());
+    /// assert_eq!((tail.latency_ns_p99, tail.latency_ns_max), (Some(198), Some(200)));
+    /// assert_eq!(CompactionTail::of(Vec::new()), CompactionTail::default());
+    /// ```
+    pub fn of(mut times_ns: Vec<u64>) -> Self {
+        times_ns.sort_unstable();
+        let rank = (times_ns.len() * 99).div_ceil(100);
+        Self {
+            latency_ns_p99: rank.checked_sub(1).and_then(|at| times_ns.get(at)).copied(),
+            latency_ns_max: times_ns.last().copied(),
+        }
+    }
+
+    /// Of several instances together: the slowest of all; of the 99th percentiles the largest, which no smaller share of all of
+    /// them keeps to. A figure that one of them lacks is unknown.
+    pub fn together<'a>(instances: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let larger = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.max(b));
+        instances.into_iter().copied().reduce(|sum, one| Self {
+            latency_ns_p99: larger(sum.latency_ns_p99, one.latency_ns_p99),
+            latency_ns_max: larger(sum.latency_ns_max, one.latency_ns_max),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,5 +193,26 @@ mod tests {
         assert_eq!(busy, Compaction { count: 13, seconds: 2.0, latency_ns_p50: Some(20), bytes: 40, moves: 8 });
         assert_eq!(Compaction::together(&[one(0, None)]).latency_ns_p50, None);
         assert_eq!(Compaction::together(&[]), Compaction::default());
+    }
+
+    /// Fails if the tail of several instances is anything but the slowest, or if a figure is made up where one of them has none.
+    #[test]
+    fn the_tail_of_several_instances_is_that_of_the_slowest() {
+        let one = |p99, max| CompactionTail { latency_ns_p99: p99, latency_ns_max: max };
+        let both = [one(Some(9), Some(20)), one(Some(11), Some(12))];
+        assert_eq!(CompactionTail::together(&both), Some(one(Some(11), Some(20))));
+        assert_eq!(CompactionTail::together(&[one(None, Some(3)), one(Some(1), Some(2))]), Some(one(None, Some(3))));
+        assert_eq!(CompactionTail::together(&[]), None);
+    }
+
+    /// The 99th percentile of few is the slowest of them, never less than 99 % of them.
+    #[test]
+    fn a_tail_is_never_faster_than_its_share() {
+        for count in [1u64, 2, 99, 100, 101, 1_000] {
+            let tail = CompactionTail::of((1..=count).collect());
+            let (p99, max) = tail.latency_ns_p99.zip(tail.latency_ns_max).unwrap();
+            assert!(p99 * 100 >= count * 99 && p99 <= max && max == count, "{count}: {tail:?}");
+            assert!((p99 - 1) * 100 < count * 99, "{count}: {p99} is more than it takes");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! - [`workload`]: YCSB's core workloads, db_bench's benchmarks and their generators, reproducible by seed;
 //! - [`driver`]: load phase and run phase, closed and open loop, latencies in HDR histograms;
 //! - [`target`]: what is driven: an engine used directly, or a store over it; [`null`]: what the driver itself costs;
-//! - [`measure`]: memory, room on disk, bytes written;
+//! - [`measure`]: memory, room on disk, bytes read and written; [`amplification`]: those by what clients asked for, while a run goes on;
 //! - [`process`]: every run in a process of its own;
 //! - [`bench`](mod@bench): a plan of runs; [`progress`] of them; [`record`]: one JSON line for each;
 //! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`moving`]: what it brought; [`mod@table`] for the terminal, [`report`] for the browser;
@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod amplification;
 pub mod bench;
 mod columns;
 pub mod compare;

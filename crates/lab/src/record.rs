@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use biombo_engine::Compaction;
+use biombo_engine::{Compaction, CompactionTail};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::amplification::Amplification;
 use crate::driver::Timeline;
 use crate::measure::Host;
 use crate::workload::Shift;
@@ -115,6 +116,15 @@ pub struct Record {
     /// threads. Measured where `io` or `memory_bytes` is given.
     #[serde(default)]
     pub device_random_reads_per_s: Option<f64>,
+    /// Bytes read from storage in the run phase by bytes that its reads returned: by the process, or by the device where that is not known.
+    #[serde(default)]
+    pub read_amplification: Option<f64>,
+    /// `disk_bytes` by bytes of live keys and values.
+    #[serde(default)]
+    pub space_amplification: Option<f64>,
+    /// Write, read and space amplification of each phase, and while it went on; `null` in lines from before there was such a thing.
+    #[serde(default)]
+    pub amplification: Option<Amplification>,
     /// The first failed operation, where there is one.
     pub first_error: Option<String>,
     /// Operations finished over the time of the run phase, their tail, and what happened meanwhile.
@@ -200,11 +210,24 @@ pub struct CompactionFigures {
     pub seconds: Option<f64>,
     /// The median time of one, where the engine says it.
     pub latency_ns_p50: Option<u64>,
+    /// 99 % of them took no longer, where the engine says it; of several instances the largest.
+    #[serde(default)]
+    pub latency_ns_p99: Option<u64>,
+    /// The slowest, where the engine says it.
+    #[serde(default)]
+    pub latency_ns_max: Option<u64>,
     /// Bytes that they wrote.
     pub bytes: Option<u64>,
 }
 
 impl CompactionFigures {
+    /// With the slowest of them.
+    #[must_use]
+    pub fn with(self, tail: Option<CompactionTail>) -> Self {
+        let CompactionTail { latency_ns_p99, latency_ns_max } = tail.unwrap_or_default();
+        Self { latency_ns_p99, latency_ns_max, ..self }
+    }
+
     /// Whether the engine tells of any.
     pub fn is_any(&self) -> bool {
         self.count.is_some_and(|count| count > 0)
@@ -218,6 +241,7 @@ impl From<Option<Compaction>> for CompactionFigures {
             seconds: Some(seconds),
             latency_ns_p50,
             bytes: Some(bytes),
+            ..Self::default()
         })
     }
 }

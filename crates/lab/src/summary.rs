@@ -333,6 +333,8 @@ fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
             count: whole(&|r| r.compaction.count),
             seconds: known(&|r| r.compaction.seconds),
             latency_ns_p50: whole(&|r| r.compaction.latency_ns_p50),
+            latency_ns_p99: whole(&|r| r.compaction.latency_ns_p99),
+            latency_ns_max: whole(&|r| r.compaction.latency_ns_max),
             bytes: whole(&|r| r.compaction.bytes),
         },
         disk_bytes: median(&|r| r.disk_bytes as f64),
@@ -483,8 +485,13 @@ mod tests {
             .enumerate()
             .map(|(i, latency_ns_p50)| {
                 let mut record = record("lmdb", "none", i as u32, 1.0);
-                record.compaction =
-                    CompactionFigures { count: Some(4), seconds: Some(1.0), latency_ns_p50, bytes: Some(9) };
+                record.compaction = CompactionFigures {
+                    count: Some(4),
+                    seconds: Some(1.0),
+                    latency_ns_p50,
+                    bytes: Some(9),
+                    ..CompactionFigures::default()
+                };
                 record.waf_by.device = latency_ns_p50.map(|ns| ns as f64);
                 record
             })

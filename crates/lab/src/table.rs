@@ -2,19 +2,21 @@
 
 use std::io::{self, Write};
 
+use crate::amplification::{Amplification, PhaseFigures};
 use crate::columns;
 use crate::moving::Moving;
 use crate::record::Latency;
-use crate::statistics::Ratio;
+use crate::statistics::{Ratio, Spread};
 use crate::summary::{Row, Table};
 use crate::units::{bytes, count, duration_ns};
 
 /// Print `tables`, one below the other. Throughput is the median of the repetitions with the slowest and the fastest;
 /// `x direct` is throughput by that of the same engine used directly, pair by pair, with its 95 % interval (from six
-/// pairs on; the extremes before that). Of rows that repartition themselves `moves` are the units moved in a run, `planning` is what watching and
-/// planning took of its time, on a thread of the store's own, `x still` throughput by that
-/// of the best row that stays as it is, `settled` the same of the last third of the worst period of each run, `settles in` the time that it
-/// takes after a shift to come to what is asked of it ([`Moving`]). `device reads/s` are random reads of 4 KiB that the device gave to as many threads after these
+/// pairs on; the extremes before that). Write amplification is that of loading and that of the run, by the kernel; in one column for
+/// records of before they were told apart. Of rows that repartition themselves `moves` are the units moved in a run, `planning` is what
+/// watching and planning took of its time, on a thread of the store's own, `x still` throughput by that of the best row that stays as it
+/// is, `settled` the same of the last third of the worst period of each run, `settles in` the time that it takes after a shift to come to
+/// what is asked of it ([`Moving`]). `device reads/s` are random reads of 4 KiB that the device gave to as many threads after these
 /// runs, `x device` is throughput by that, and the last line has their median over all runs.
 pub fn print(tables: &[Table], output: &mut impl Write) -> io::Result<()> {
     for (i, table) in tables.iter().enumerate() {
@@ -47,7 +49,13 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
         table.io.as_ref().map_or(String::new(), |io| format!(", io {io}")),
     )?;
     let ratios = table.rows.iter().any(|row| row.ratio.is_some());
-    let mut header = vec!["engine", "ops/s", "min..max", "operation", "p50", "p99", "p99.9", "WAF", "disk", "memory"];
+    let mut header = vec!["engine", "ops/s", "min..max", "operation", "p50", "p99", "p99.9"];
+    if table.rows.iter().flat_map(|row| &row.records).any(|record| record.amplification.is_some()) {
+        header.extend(["WAF load", "WAF run"]);
+    } else {
+        header.push("WAF");
+    }
+    header.extend(["disk", "memory"]);
     if table.rows.iter().any(|row| row.compaction.is_any()) {
         header.extend(["compactions", "their time", "their p50", "they wrote"]);
     }
@@ -106,6 +114,8 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
                     "p99" => at(|l| l.p99),
                     "p99.9" => at(|l| l.p999),
                     "WAF" => first(told(row.waf.map(|waf| format!("{waf:.2}")))),
+                    "WAF load" => first(told(waf(row, |told| told.load.as_ref()))),
+                    "WAF run" => first(told(waf(row, |told| Some(&told.run)))),
                     "disk" => first(bytes(row.disk_bytes)),
                     "memory" => first(bytes(row.rss_bytes)),
                     "compactions" => first(told(row.compaction.count.map(|n| count(n as f64)))),
@@ -129,6 +139,12 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// Write amplification in one phase (median): what a run of reads does is not shown by what loading wrote.
+fn waf(row: &Row, phase: fn(&Amplification) -> Option<&PhaseFigures>) -> Option<String> {
+    let figures = row.records.iter().filter_map(|record| phase(record.amplification.as_ref()?)?.waf_of_all());
+    Spread::of(figures).map(|spread| format!("{:.2}", spread.median))
+}
+
 /// What is to be said of moving in a row that moves.
 fn moving(row: &Row, text: impl Fn(&Moving) -> Option<String>) -> String {
     row.moving.as_ref().and_then(text).unwrap_or_default()
@@ -145,6 +161,7 @@ pub(crate) fn ratio(ratio: &Ratio) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::amplification::{Amplification, PhaseFigures, Ways};
     use crate::record::CompactionFigures;
     use crate::record::tests::record;
     use crate::summary::tables;
@@ -169,6 +186,30 @@ mod tests {
             "a title, a header, a rule, and two operations of two rows:\n{text}"
         );
         assert!(!text.contains("errors") && !text.contains("compactions"));
+    }
+
+    /// Fails if the load's write amplification stands in the place of a run that put nothing.
+    #[test]
+    fn write_amplification_of_load_and_run_stands_apart() {
+        let phase = |process| PhaseFigures { waf: Ways { process, ..Ways::default() }, ..PhaseFigures::default() };
+        let mut reads = record("lmdb", "none", 1, 1_000.0);
+        let (load, run) = (Some(phase(Some(7.25))), phase(None));
+        reads.amplification = Some(Amplification { load, run, ..Amplification::default() });
+        let mut writes = record("log", "none", 1, 1_000.0);
+        let (load, run) = (None, phase(Some(1.375)));
+        writes.amplification = Some(Amplification { load, run, ..Amplification::default() });
+        let mut text = Vec::new();
+        super::print(&tables(&[reads, writes]), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let cells = |engine: &str| -> Vec<&str> {
+            let line = text.lines().find(|line| line.contains(&format!("  {engine} "))).unwrap();
+            line.split_whitespace()
+                .filter(|cell| *cell == "-" || cell.contains("7.2") || cell.contains("1.3"))
+                .collect()
+        };
+        assert!(text.contains("WAF load  WAF run"), "{text}");
+        assert_eq!(cells("lmdb"), ["7.25", "-"], "{text}");
+        assert_eq!(cells("log"), ["-", "1.38"], "{text}");
     }
 
     #[test]
@@ -225,6 +266,7 @@ mod tests {
             seconds: Some(1.25),
             latency_ns_p50: Some(7_500_000),
             bytes: Some(3_400_000),
+            ..CompactionFigures::default()
         };
         let mut quiet = busy.clone();
         (quiet.engine, quiet.compaction) = ("lmdb".into(), Default::default());

@@ -1,6 +1,6 @@
 //! What a store says of itself, and whether all of it can be read.
 
-use biombo_engine::{Compaction, Damage, IndexFigures, Result, Segments, Stats};
+use biombo_engine::{Compaction, CompactionTail, Damage, IndexFigures, Result, Segments, Stats};
 
 use crate::lane::Instance;
 use crate::options::{Partitioning, PlacementKind};
@@ -83,6 +83,11 @@ impl StoreStats {
         self.all(|stats| stats.compaction.as_ref()).map(Compaction::together)
     }
 
+    /// The slowest of the instances' work in the background, where all of them keep it.
+    pub fn compaction_tail(&self) -> Option<CompactionTail> {
+        self.all(|stats| stats.compaction_tail.as_ref()).and_then(CompactionTail::together)
+    }
+
     /// The instances' segments together, where they have some.
     pub fn segments(&self) -> Option<Segments> {
         self.all(|stats| stats.segments).map(Segments::together)
@@ -144,6 +149,12 @@ impl Store {
             poisoned: inner.poison.why().map(str::to_owned),
             instances,
         })
+    }
+
+    /// Each engine instance's own figures, of what has reached it. Unlike [`stats`](Self::stats), nothing is brought in for them and the
+    /// keys of the store's own are counted: they may be asked for again and again while others work.
+    pub fn instance_stats(&self) -> Result<Vec<Stats>> {
+        self.inner.instances.iter().map(|instance| instance.raw().stats()).collect()
     }
 
     fn moves(&self) -> Moves {

@@ -40,6 +40,25 @@ fn keys(store: &Store, range: Range) -> Vec<String> {
     keys
 }
 
+/// Figures that are asked for beside others' work bring nothing about; those of the whole store do, and know all keys. Fails if the first
+/// drain what waits for an engine with costly transactions.
+#[test]
+fn figures_of_instances_leave_alone_what_waits_for_the_engine() {
+    let io: Arc<dyn Io> = Arc::new(SimIo::new(1));
+    let registry = common::registry(Arc::clone(&io), false);
+    let store = options().durability(Durability::Os).io(io).open(Path::new("db"), &registry).expect("create");
+    let held = || store.instance_stats().expect("figures").iter().filter_map(|stats| stats.keys).sum::<u64>();
+    let marks = held();
+    // A thread drains by itself, once nothing more comes: one look of many is early enough.
+    let waited = (0..200u32).any(|n| {
+        store.put(&n.to_be_bytes(), b"v").expect("put");
+        let (early, all) = (held() - marks, u64::from(n) + 1);
+        assert_eq!(store.stats().expect("figures").keys, Some(all));
+        early < all
+    });
+    assert!(waited, "each look had brought in what waited");
+}
+
 #[test]
 fn many_keys_are_read_at_once_as_each_for_itself_in_the_order_asked_for() {
     for partitioning in [Partitioning::Soft, Partitioning::Hard] {

@@ -174,7 +174,9 @@ impl Figures {
             cache_bytes: stats.instances.iter().map(|i| i.cache_bytes).sum(),
             cache_hits: hits_misses.map(|(hits, _)| hits),
             cache_misses: hits_misses.map(|(_, misses)| misses),
-            compaction: stats.compaction().map(|told| Some(told).into()),
+            compaction: stats
+                .compaction()
+                .map(|told| CompactionFigures::from(Some(told)).with(stats.compaction_tail())),
             intent_bytes: stats.intent_bytes,
             instances: stats
                 .instances

@@ -26,7 +26,8 @@ use std::time::{Duration, Instant};
 
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::{
-    Capabilities, Compaction, Cursor, Damage, Durability, Engine, EngineKind, Op, OpenOptions, Snapshot, Stats, Value,
+    Capabilities, Compaction, CompactionTail, Cursor, Damage, Durability, Engine, EngineKind, Op, OpenOptions,
+    Snapshot, Stats, Value,
     capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
 };
 
@@ -277,13 +278,13 @@ impl Engine for WiredTiger {
 
     fn stats(&self) -> Result<Stats> {
         let session = self.session()?;
-        let mut figures = [0; 7];
+        let mut figures = [0; 8];
         // SAFETY: (FW2) the session is this thread's; (FC2) the array is live.
         match unsafe { ffi::biombo_wt_statistics(session.session, &mut figures) } {
             0 => {}
             code => return Err(self.error(code, "read the statistics of")),
         }
-        let [cache, asked, read, blocks, log, checkpoints, milliseconds] =
+        let [cache, asked, read, blocks, log, checkpoints, milliseconds, slowest] =
             figures.map(|n| u64::try_from(n).unwrap_or(0));
         Ok(Stats {
             physical_bytes: Some(self.home.physical_bytes()?),
@@ -297,6 +298,10 @@ impl Engine for WiredTiger {
                 latency_ns_p50: None,
                 bytes: blocks,
                 moves: 0,
+            }),
+            compaction_tail: Some(CompactionTail {
+                latency_ns_p99: None,
+                latency_ns_max: (checkpoints > 0).then_some(slowest * 1_000_000),
             }),
             options: self.options.clone(),
             ..Stats::default()

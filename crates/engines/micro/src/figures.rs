@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use biombo_base::clock::monotonic_ns;
-use biombo_engine::Compaction;
+use biombo_engine::{Compaction, CompactionTail};
 
 /// Counters since the instance was opened. Those of its journal are the journal's own.
 #[derive(Debug, Default)]
@@ -58,6 +58,11 @@ impl Figures {
     /// A table went a level down as it was, which is no compaction: nothing was read or written.
     pub fn moved(&self) {
         self.works.lock().unwrap_or_else(PoisonError::into_inner).moves += 1;
+    }
+
+    /// The slowest of them.
+    pub fn tail(&self) -> CompactionTail {
+        CompactionTail::of(self.works.lock().unwrap_or_else(PoisonError::into_inner).times_ns.clone())
     }
 
     /// All of them.

@@ -15,6 +15,9 @@ use super::{Latencies, Progress};
 use crate::target::{Target, Walk};
 use crate::workload::{Keys, OpKind, Random, Values};
 
+/// How often a client tells what it put and was given; seldom enough to cost nothing, and often beside what watches it.
+const TELL_EVERY_NS: u64 = 10_000_000;
+
 /// What the clients of one run share.
 pub(super) struct Shared<'a> {
     pub(super) target: &'a dyn Target,
@@ -61,7 +64,12 @@ pub(super) struct Client<'a> {
     pub(super) errors: u64,
     pub(super) first_error: Option<String>,
     pub(super) written: u64,
+    /// Bytes that reads returned.
+    pub(super) returned: u64,
     pub(super) ended_ns: u64,
+    /// What of both the watcher knows, and when it is told again.
+    told: (u64, u64),
+    tell_ns: u64,
 }
 
 /// Tells the clients beside that one that counts has ended, however it did.
@@ -96,7 +104,10 @@ impl<'a> Client<'a> {
             errors: 0,
             first_error: None,
             written: 0,
+            returned: 0,
             ended_ns: 0,
+            told: (0, 0),
+            tell_ns: 0,
         })
     }
 
@@ -133,8 +144,12 @@ impl<'a> Client<'a> {
                 Ok(true) => {}
                 outcome => self.failed(request, outcome)?,
             }
+            if self.ended_ns >= self.tell_ns {
+                self.tell();
+            }
             if self.beside {
                 if working.load(Ordering::Relaxed) == 0 || progress.stopped() {
+                    self.tell();
                     return Ok(());
                 }
                 continue;
@@ -151,7 +166,15 @@ impl<'a> Client<'a> {
             }
         }
         progress.add(self.operations % 64);
+        self.tell();
         Ok(())
+    }
+
+    /// Tell the watcher what was put and returned since the last time.
+    fn tell(&mut self) {
+        self.shared.progress.add_bytes(self.written - self.told.0, self.returned - self.told.1);
+        self.told = (self.written, self.returned);
+        self.tell_ns = self.ended_ns + TELL_EVERY_NS;
     }
 
     /// `Ok(false)`: it went through and did not give what is there.
@@ -164,6 +187,8 @@ impl<'a> Client<'a> {
             OpKind::Update | OpKind::Insert => self.put().map(|()| true),
             OpKind::Scan => {
                 let count = self.shared.target.scan(&self.names.key, request.scan_records, &mut self.buffer)?;
+                // The keys of a scan are as long as the one that it begins at.
+                self.returned += u64::from(count) * (self.names.key.len() + self.shared.values.bytes()) as u64;
                 // The start exists: an empty answer is wrong.
                 Ok(count > 0 || !check)
             }
@@ -174,6 +199,7 @@ impl<'a> Client<'a> {
             OpKind::MultiGet => {
                 let found = self.shared.target.read_group(&self.names.group, &mut self.buffer)? as usize;
                 let wanted = self.names.group.len();
+                self.returned += self.buffer.len() as u64;
                 Ok(!check || (found == wanted && self.buffer.len() == wanted * self.shared.values.bytes()))
             }
             OpKind::Batch => {
@@ -188,6 +214,9 @@ impl<'a> Client<'a> {
     #[inline]
     fn read(&mut self) -> Result<bool> {
         let found = self.shared.target.read(&self.names.key, &mut self.buffer)?;
+        if found {
+            self.returned += self.buffer.len() as u64;
+        }
         Ok(!self.shared.settings.check || (found && self.buffer.len() == self.shared.values.bytes()))
     }
 
@@ -200,6 +229,7 @@ impl<'a> Client<'a> {
                 None => self.walk.insert(self.shared.target.walk()?),
             };
             if here.next(&mut self.buffer)? {
+                self.returned += self.buffer.len() as u64;
                 let bytes = self.shared.keys.bytes() + self.shared.values.bytes();
                 return Ok(!self.shared.settings.check || self.buffer.len() == bytes);
             }

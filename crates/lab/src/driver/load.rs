@@ -11,6 +11,9 @@ use crate::target::Target;
 use crate::workload::trace::Reader;
 use crate::workload::{Keys, Random, Values};
 
+/// A thread tells what it put whenever it has put so much.
+const TELL_BYTES: u64 = 64 << 10;
+
 /// What a load phase took.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Loaded {
@@ -30,6 +33,8 @@ struct Loader<'a> {
     random: Random,
     records: u64,
     bytes: u64,
+    /// What of them the watcher knows.
+    told: u64,
     steps: u64,
 }
 
@@ -39,7 +44,16 @@ impl Loader<'_> {
         self.target.load(key, value)?;
         self.records += 1;
         self.bytes += (key.len() + value.len()) as u64;
+        if self.bytes - self.told >= TELL_BYTES {
+            self.tell();
+        }
         Ok(())
+    }
+
+    /// Tell the watcher what was put since the last time.
+    fn tell(&mut self) {
+        self.progress.add_bytes(self.bytes - self.told, 0);
+        self.told = self.bytes;
     }
 
     /// Count a step; `false`: stop.
@@ -128,10 +142,12 @@ fn together(
                 let (barrier, work) = (&barrier, &work);
                 scope.spawn(move || {
                     let random = Random::new(seed, u64::from(u32::MAX) + u64::from(thread));
-                    let mut loader = Loader { target, values, progress, random, records: 0, bytes: 0, steps: 0 };
+                    let mut loader =
+                        Loader { target, values, progress, random, records: 0, bytes: 0, told: 0, steps: 0 };
                     barrier.wait();
                     let done = work(thread, &mut loader).inspect_err(|_| progress.stop());
                     progress.add(loader.steps % 64);
+                    loader.tell();
                     done.map(|()| (loader.records, loader.bytes))
                 })
             })

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub struct Progress {
     done: AtomicU64,
     stop: AtomicBool,
+    put_bytes: AtomicU64,
+    returned_bytes: AtomicU64,
 }
 
 impl Progress {
@@ -18,6 +20,11 @@ impl Progress {
     /// Operations finished, to within a group for each thread.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of keys and values put so far, and of what reads returned, to within what a thread does in some milliseconds.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.put_bytes.load(Ordering::Relaxed), self.returned_bytes.load(Ordering::Relaxed))
     }
 
     /// Ask all threads to end soon.
@@ -32,5 +39,10 @@ impl Progress {
 
     pub(crate) fn add(&self, operations: u64) {
         self.done.fetch_add(operations, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_bytes(&self, put: u64, returned: u64) {
+        self.put_bytes.fetch_add(put, Ordering::Relaxed);
+        self.returned_bytes.fetch_add(returned, Ordering::Relaxed);
     }
 }

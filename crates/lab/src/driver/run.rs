@@ -74,6 +74,8 @@ pub struct Ran {
     pub first_error: Option<String>,
     /// Bytes of keys and values put.
     pub logical_write_bytes: u64,
+    /// Bytes that reads returned: values of gets, keys and values of scans and walks.
+    pub logical_read_bytes: u64,
 }
 
 /// Run `settings` over `target`, in which the records `0..settings.records` were loaded if the task wants it.
@@ -149,6 +151,7 @@ pub(super) fn run_by(
         errors: clients.iter().map(|client| client.errors).sum(),
         first_error: clients.iter().find_map(|client| client.first_error.clone()),
         logical_write_bytes: clients.iter().map(|client| client.written).sum(),
+        logical_read_bytes: clients.iter().map(|client| client.returned).sum(),
         timeline,
     })
 }

@@ -39,8 +39,9 @@ fn every_workload_runs_without_errors_and_counts_what_it_did() {
         for threads in [1, 3] {
             let target = memory();
             let (keys, values) = (Keys::new(KeyFormat::Hashed, 16, 10_000).unwrap(), Values::new(50, 1.0, 1));
-            let loaded = load(&target, &keys, &values, 1_000, threads, 1, &Progress::new()).unwrap();
-            assert_eq!(loaded.records, 1_000);
+            let loading = Progress::new();
+            let loaded = load(&target, &keys, &values, 1_000, threads, 1, &loading).unwrap();
+            assert_eq!((loaded.records, loading.bytes()), (1_000, (loaded.bytes, 0)));
             assert_eq!(target.stats().unwrap().keys, Some(1_000));
             let progress = Progress::new();
             let ran = run(&target, &settings(workload, 1_000, 5_001, threads), &keys, &values, &progress).unwrap();
@@ -57,6 +58,14 @@ fn every_workload_runs_without_errors_and_counts_what_it_did() {
             }
             assert_eq!(all, 5_001);
             assert_eq!(ran.logical_write_bytes, writes * 66);
+            // Every byte was told to who watches, those of the last moment too.
+            assert_eq!(progress.bytes(), (ran.logical_write_bytes, ran.logical_read_bytes));
+            let count = |of: OpKind| ran.latencies.iter().find(|(kind, _)| *kind == of).map_or(0, |(_, h)| h.len());
+            // A value for each that was found, key and value of each record of a scan: at least the one that it begins at.
+            let values_read = 50 * (count(OpKind::Read) + count(OpKind::ReadModifyWrite));
+            let scanned = ran.logical_read_bytes - values_read;
+            assert!(scanned.is_multiple_of(66) && scanned >= 66 * count(OpKind::Scan), "{workload}: {scanned}");
+            assert_eq!(scanned > 0, count(OpKind::Scan) > 0, "{workload}");
             assert_eq!(ran.timeline.operations.iter().sum::<u64>(), 5_001);
             let inserted = ran.latencies.iter().find(|(kind, _)| *kind == OpKind::Insert).map_or(0, |(_, h)| h.len());
             assert_eq!(target.stats().unwrap().keys, Some(1_000 + inserted));

@@ -1,8 +1,9 @@
-//! The block device under a directory, and what it says it wrote.
+//! The block device under a directory, and what it says it read and wrote.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::Traffic;
 use super::disk::linked;
 
 /// One block device. Its counters cover everything that anybody writes to it, other programs included.
@@ -23,8 +24,8 @@ impl Device {
         stat.exists().then_some(Self { stat })
     }
 
-    /// Bytes written since the machine started.
-    pub fn written_bytes(&self) -> Option<u64> {
+    /// Bytes read and written since the machine started.
+    pub fn traffic(&self) -> Option<Traffic> {
         parse(&std::fs::read_to_string(&self.stat).ok()?)
     }
 }
@@ -47,9 +48,10 @@ fn file_system_of(mounts: &str, dir: &Path) -> Option<String> {
     mounts.lines().filter_map(above).max_by_key(|(depth, _)| *depth).map(|(_, kind)| kind)
 }
 
-/// The seventh field counts written sectors, of 512 bytes on every device (Documentation/block/stat).
-fn parse(stat: &str) -> Option<u64> {
-    Some(stat.split_whitespace().nth(6)?.parse::<u64>().ok()? * 512)
+/// The third field counts sectors read, the seventh those written, of 512 bytes on every device (Documentation/block/stat).
+fn parse(stat: &str) -> Option<Traffic> {
+    let bytes = |field| Some(stat.split_whitespace().nth(field)?.parse::<u64>().ok()? * 512);
+    Some(Traffic { read_bytes: bytes(2)?, written_bytes: bytes(6)? })
 }
 
 #[cfg(test)]
@@ -57,9 +59,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_sectors_are_the_seventh_field() {
+    fn sectors_read_are_the_third_field_and_written_ones_the_seventh() {
         let stat = "51066 9458 4904706 21386 14001 14258 2293112 7014 0 10940 29209 5505 27 535248 776 1533 32\n";
-        assert_eq!(parse(stat), Some(2_293_112 * 512));
+        assert_eq!(parse(stat), Some(Traffic { read_bytes: 4_904_706 * 512, written_bytes: 2_293_112 * 512 }));
         assert_eq!(parse("1 2"), None);
     }
 

@@ -2,15 +2,24 @@
 
 use std::collections::BTreeMap;
 
-/// Bytes that this process caused to be written to storage: pages dirtied and direct writes, less pages that were dropped
-/// before they were written (`write_bytes` less `cancelled_write_bytes` of `/proc/self/io`). What a child wrote counts from the moment
-/// when it was waited for, and with it what its own children wrote. `None` where the kernel does not say.
-pub fn written_bytes() -> Option<u64> {
+use super::Traffic;
+
+/// Bytes that this process had read from storage and caused to be written to it. Read: what was fetched because it was not in memory
+/// (`read_bytes` of `/proc/self/io`). Written: pages dirtied and direct writes, less pages that were dropped before they were written
+/// (`write_bytes` less `cancelled_write_bytes`). What a child did counts from the moment when it was waited for, and with it what its
+/// own children did. `None` where the kernel does not say.
+pub fn traffic() -> Option<Traffic> {
     parse_io(&std::fs::read_to_string("/proc/self/io").ok()?)
 }
 
-fn parse_io(text: &str) -> Option<u64> {
-    Some(field(text, "write_bytes:")?.saturating_sub(field(text, "cancelled_write_bytes:")?))
+/// The same of another process; an error where it is gone or may not be looked at.
+pub(super) fn traffic_of(process: u32) -> std::io::Result<Option<Traffic>> {
+    std::fs::read_to_string(format!("/proc/{process}/io")).map(|text| parse_io(&text))
+}
+
+fn parse_io(text: &str) -> Option<Traffic> {
+    let written = field(text, "write_bytes:")?.saturating_sub(field(text, "cancelled_write_bytes:")?);
+    Some(Traffic { read_bytes: field(text, "read_bytes:")?, written_bytes: written })
 }
 
 /// The most memory that this process has had resident so far, in bytes; pages of mapped files count.
@@ -34,17 +43,22 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
 /// The memory that the processes below this one have resident at this moment, in bytes. Pages that they share count once, as far as can
 /// be told cheaply: each one's own pages, and of shared memory and of files what the largest holds.
 pub fn rss_bytes_below() -> u64 {
+    let statuses = processes_below().into_iter().map(|process| {
+        // One that ended meanwhile has none.
+        std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default()
+    });
+    together(statuses)
+}
+
+/// The processes below this one at this moment, parents before their children. Looks at every process of the machine.
+pub(super) fn processes_below() -> Vec<u32> {
     let mut parents: BTreeMap<u32, u32> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         parents.extend(parent(&stat).map(|parent| (process, parent)));
     }
-    let statuses = below(std::process::id(), &parents).into_iter().map(|process| {
-        // One that ended meanwhile has none.
-        std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default()
-    });
-    together(statuses)
+    below(std::process::id(), &parents)
 }
 
 /// The parent by a line of `/proc/PID/stat`: the second field behind the name, which stands in parentheses and may hold anything.
@@ -85,11 +99,12 @@ fn field(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::Processes;
 
     #[test]
     fn dropped_pages_are_not_counted_as_written() {
         let text = "rchar: 1\nwchar: 2\nread_bytes: 3\nwrite_bytes: 1000\ncancelled_write_bytes: 300\n";
-        assert_eq!(parse_io(text), Some(700));
+        assert_eq!(parse_io(text), Some(Traffic { read_bytes: 3, written_bytes: 700 }));
         assert_eq!(parse_io("nothing"), None);
     }
 
@@ -120,7 +135,7 @@ mod tests {
         // Beside this program: the place for temporary files may be in memory.
         let program = std::env::current_exe().unwrap();
         let dir = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
-        let before = written_bytes();
+        let before = traffic();
         let script = "head -c 8388608 /dev/zero > \"$1/file\" && sync \"$1/file\" && echo done && read -r nothing";
         // A child of a child writes.
         let mut child = std::process::Command::new("/bin/sh")
@@ -134,11 +149,17 @@ mod tests {
         std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
         assert_eq!(line, "done\n");
         assert!(rss_bytes_below() > 100_000);
+        // While it lives it counts for who looks below.
+        let on_a_device = crate::measure::Device::of(dir.path()).is_some();
+        let mut processes = Processes::new();
+        processes.look();
+        if let (Some(before), Some(now), true) = (before, processes.traffic(), on_a_device) {
+            assert!(now.since(before).written_bytes >= BYTES, "{now:?} after {before:?}");
+        }
         drop(child.stdin.take());
         child.wait().unwrap();
-        let on_a_device = crate::measure::Device::of(dir.path()).is_some();
-        if let (Some(before), Some(after), true) = (before, written_bytes(), on_a_device) {
-            assert!(after - before >= BYTES, "{} bytes counted", after - before);
+        if let (Some(before), Some(after), true) = (before, traffic(), on_a_device) {
+            assert!(after.since(before).written_bytes >= BYTES, "{after:?} after {before:?}");
         }
     }
 

@@ -9,9 +9,10 @@ use biombo_base::{Error, Result};
 use biombo_engine::{Registry, Stats};
 
 use super::protocol::Event;
+use crate::amplification::{Sampler, live_bytes};
 use crate::driver::{self, Loaded, Progress, Ran, Settings, Until};
 use crate::measure::{Device, Host, MemoryLimit, disk, process, random_reads_per_s};
-use crate::record::{Latency, Load, Record, WafBy};
+use crate::record::{CompactionFigures, Latency, Load, Record, WafBy};
 use crate::spec::RunSpec;
 use crate::target::Moved;
 use crate::workload::{Shift, Task, Values};
@@ -52,26 +53,34 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
 
     output.phase("open", None, None)?;
     disk::settle(&spec.dir)?;
-    let process_before = process::written_bytes();
-    let device_before = device.as_ref().and_then(Device::written_bytes);
+    let process_before = process::traffic().map(|traffic| traffic.written_bytes);
+    let device_before = device_written(&device);
+    let mut sampler = Sampler::new(&spec.dir, device.clone(), &spec.engine, (kind.capabilities)().persistent);
     let target = crate::target::open(registry, spec, &keys)?;
+    let opened = sampler.opened(target.as_ref());
 
     let mut loaded = Loaded::default();
     let recorded = !spec.traces.is_empty();
     if spec.loads() {
         output.phase("load", (!recorded).then_some(spec.records), None)?;
         let (target, threads, seed) = (target.as_ref(), spec.threads, spec.seed);
-        loaded = output.watched(|progress| {
+        let load = |progress: &Progress| {
             if recorded {
                 driver::load_trace(target, &spec.traces, &values, threads, seed, progress)
             } else {
                 driver::load(target, &keys, &values, spec.records, threads, seed, progress)
             }
-        })?;
+        };
+        loaded = output.watched(|progress| sampler.beside(target, progress, || load(progress)))?;
     }
     let mut beside_bytes = process::rss_bytes_below();
     output.phase("settle", None, None)?;
     disk::settle(&spec.dir)?;
+    let load = spec.loads().then(|| {
+        let told = target.counters().ok();
+        let live_bytes = live_bytes(spec, told.as_ref(), &loaded, None);
+        sampler.end(told.as_ref(), (loaded.bytes, 0), live_bytes)
+    });
 
     output.phase("run", spec.seconds.is_none().then_some(spec.operations), spec.seconds)?;
     let settings = Settings {
@@ -91,7 +100,8 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
         traces: spec.traces.clone(),
     };
     let ran = output.watched(|progress| {
-        let ran = driver::run(target.as_ref(), &settings, &keys, &values, progress)?;
+        let run = || driver::run(target.as_ref(), &settings, &keys, &values, progress);
+        let ran = sampler.beside(target.as_ref(), progress, run)?;
         if progress.stopped() { Err(Error::invalid("the run was given up")) } else { Ok(ran) }
     })?;
 
@@ -108,8 +118,9 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     let written = Written {
         engine: stats.written_bytes.map(|bytes| bytes + unflushed),
         // What a server of somebody else's writes, the kernel counts for that one.
-        process: difference(process::written_bytes(), process_before).filter(|_| !stats.elsewhere),
-        device: difference(device.as_ref().and_then(Device::written_bytes), device_before),
+        process: difference(process::traffic().map(|traffic| traffic.written_bytes), process_before)
+            .filter(|_| !stats.elsewhere),
+        device: difference(device_written(&device), device_before),
         // Who writes it on closing has it in the other counters by now.
         left: if stats.leaves_unflushed { unflushed } else { 0 },
     };
@@ -117,10 +128,16 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
         Some(bytes) if stats.elsewhere => bytes,
         _ => disk::allocated_bytes(&spec.dir)?,
     };
+    let live_bytes = live_bytes(spec, Some(&stats), &loaded, Some(&ran));
+    let run = sampler.end(Some(&stats), (ran.logical_write_bytes, ran.logical_read_bytes), live_bytes);
+    let amplification = sampler.finish(opened, load, run);
     let elsewhere = stats.elsewhere;
     let mut record = record(spec, (kind.version)(), &loaded, ran, (stats, moved), written, disk_bytes);
     // A server of the engine's own has ended by now: it counts with what it had after the load and after the run.
     record.rss_bytes_max += beside_bytes;
+    record.read_amplification = amplification.read_amplification();
+    record.space_amplification = amplification.run.space_amplification;
+    record.amplification = Some(amplification);
     record.cpu_seconds = process::cpu_seconds().filter(|_| !elsewhere);
     drop(limit);
     if spec.io.is_some() || spec.memory_bytes.is_some() {
@@ -147,6 +164,11 @@ impl Written {
         let with_left = |bytes: Option<u64>| by(bytes.map(|bytes| bytes + self.left));
         WafBy { engine: by(self.engine), process: with_left(self.process), device: with_left(self.device) }
     }
+}
+
+/// Bytes that anybody wrote to the device so far.
+fn device_written(device: &Option<Device>) -> Option<u64> {
+    Some(device.as_ref()?.traffic()?.written_bytes)
 }
 
 fn difference(after: Option<u64>, before: Option<u64>) -> Option<u64> {
@@ -203,7 +225,7 @@ fn record(
         waf_by,
         load: Load { seconds: loaded.seconds, ops_per_s: per_second(loaded.records, loaded.seconds) },
         moves: moved.moves,
-        compaction: stats.compaction.into(),
+        compaction: CompactionFigures::from(stats.compaction).with(stats.compaction_tail),
         host: Host::here(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         distribution: spec.task.distribution().to_owned(),
@@ -219,6 +241,9 @@ fn record(
         memory_bytes: spec.memory_bytes,
         cpu_seconds: None,
         device_random_reads_per_s: None,
+        read_amplification: None,
+        space_amplification: None,
+        amplification: None,
         first_error: ran.first_error,
         timeline: ran.timeline,
         engine_version,

@@ -142,6 +142,7 @@ fn body(table: &Table, engines: &[String]) -> Value {
         tails => timelines.tail(engines),
         marks => Value::from(Serde(timelines.marks())),
         timeline_note => timelines.note(),
+        amplification => super::amplification::card(table),
         both => table.rows.iter().any(|row| row.partitioning == "none")
             && table.rows.iter().any(|row| row.partitioning != "none"),
         interval_note => if repetitions(table) >= PAIRS_MIN {

@@ -105,5 +105,6 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
             "The engine null keeps nothing: its figures are the cost of the driver itself, the bound of what can be seen.",
         ),
     ];
-    paragraphs.into_iter().filter(|(concerns, _)| *concerns).map(|(_, text)| text.to_owned()).collect()
+    let told = paragraphs.into_iter().filter(|(concerns, _)| *concerns).map(|(_, text)| text.to_owned());
+    told.chain(super::amplification::methods(records)).collect()
 }

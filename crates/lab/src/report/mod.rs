@@ -2,6 +2,7 @@
 //! themselves. It fits a laptop and a phone, light and dark, and asks no network for anything.
 
 mod again;
+mod amplification;
 mod axis;
 mod context;
 mod curve;

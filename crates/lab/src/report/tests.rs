@@ -265,6 +265,7 @@ fn swept(workload: &str, keys: &[u32], values: &[u32]) -> Vec<Record> {
                             seconds: Some((count * one_ns) as f64 * 1.2e-9),
                             latency_ns_p50: Some(one_ns),
                             bytes: Some(count << 20),
+                            ..CompactionFigures::default()
                         };
                     }
                     records.push(record);
@@ -322,6 +323,7 @@ fn compaction_and_write_amplification_stand_in_a_table_of_their_own() {
         seconds: Some(2.5),
         latency_ns_p50: Some(145_000_000),
         bytes: Some(12_300_000),
+        ..CompactionFigures::default()
     };
     let html = super::page(&[record], &[]).unwrap();
     for cell in ["2.75", "3.25", "-", "17", "2.50 s", "145 ms", "12.3 MB"] {

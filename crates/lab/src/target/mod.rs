@@ -53,6 +53,11 @@ pub trait Target: Send + Sync {
     /// The engine's own figures, added up over partitions.
     fn stats(&self) -> Result<Stats>;
 
+    /// As [`stats`](Target::stats), of what has reached the engine: it is asked for beside clients that work, and so brings nothing about.
+    fn counters(&self) -> Result<Stats> {
+        self.stats()
+    }
+
     /// What moved between its partitions by its own plans.
     fn moved(&self) -> Result<Moved> {
         Ok(Moved::default())

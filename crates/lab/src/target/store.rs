@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use biombo_base::Result;
-use biombo_engine::{Batch, Durability, Registry, Stats};
-use biombo_store::{Options, PlanReport, Range, Scan, Store, StoreStats};
+use biombo_engine::{Batch, Compaction, CompactionTail, Durability, IndexFigures, Registry, Segments, Stats};
+use biombo_store::{Options, PlanReport, Range, Scan, Store};
 
 use super::{Carried, Moved, Target, Walk, consume};
 use crate::record::Moves;
@@ -133,7 +133,12 @@ impl Target for StoreTarget {
     }
 
     fn stats(&self) -> Result<Stats> {
-        Ok(together(self.store.stats()?))
+        let store = self.store.stats()?;
+        Ok(Stats { keys: store.keys, keys_estimated: store.keys_estimated, ..together(&store.instances) })
+    }
+
+    fn counters(&self) -> Result<Stats> {
+        Ok(together(&self.store.instance_stats()?))
     }
 
     fn moved(&self) -> Result<Moved> {
@@ -173,27 +178,31 @@ impl Walk for Scan {
     }
 }
 
-/// The instances' figures as those of one engine. The options are the first instance's: all are opened alike.
-fn together(store: StoreStats) -> Stats {
-    let sum = |of: fn(&Stats) -> Option<u64>| store.instances.iter().map(of).sum::<Option<u64>>();
-    let hits_misses = store.instances.iter().map(|s| s.cache_hits_misses).collect::<Option<Vec<_>>>();
-    let mut options = vec![("instances".to_owned(), store.instances.len().to_string())];
-    options.extend(store.instances.first().map(|s| s.options.clone()).unwrap_or_default());
+/// The instances' figures as those of one engine; what one of them does not tell is unknown. The options are the first instance's: all are
+/// opened alike.
+fn together(instances: &[Stats]) -> Stats {
+    let sum = |of: fn(&Stats) -> Option<u64>| instances.iter().map(of).sum::<Option<u64>>();
+    fn all<'a, T>(instances: &'a [Stats], of: impl Fn(&'a Stats) -> Option<T>) -> Option<Vec<T>> {
+        instances.iter().map(of).collect()
+    }
+    let mut options = vec![("instances".to_owned(), instances.len().to_string())];
+    options.extend(instances.first().map(|s| s.options.clone()).unwrap_or_default());
     Stats {
-        keys: store.keys,
-        keys_estimated: store.keys_estimated,
-        logical_bytes: store.logical_bytes,
-        physical_bytes: store.physical_bytes,
-        written_bytes: store.engine_write_bytes,
+        keys: sum(|s| s.keys),
+        keys_estimated: instances.iter().any(|s| s.keys_estimated),
+        logical_bytes: sum(|s| s.logical_bytes),
+        physical_bytes: sum(|s| s.physical_bytes),
+        written_bytes: sum(|s| s.written_bytes),
         unflushed_bytes: sum(|s| s.unflushed_bytes),
-        leaves_unflushed: store.instances.iter().any(|s| s.leaves_unflushed),
+        leaves_unflushed: instances.iter().any(|s| s.leaves_unflushed),
         cache_bytes: sum(|s| s.cache_bytes),
-        cache_hits_misses: hits_misses
+        cache_hits_misses: all(instances, |s| s.cache_hits_misses)
             .map(|all| all.into_iter().fold((0, 0), |(hits, misses), (h, m)| (hits + h, misses + m))),
-        compaction: store.compaction(),
-        segments: store.segments(),
-        index: store.index(),
-        elsewhere: store.instances.iter().any(|s| s.elsewhere),
+        compaction: all(instances, |s| s.compaction.as_ref()).map(Compaction::together),
+        compaction_tail: all(instances, |s| s.compaction_tail.as_ref()).and_then(CompactionTail::together),
+        segments: all(instances, |s| s.segments).map(Segments::together),
+        index: all(instances, |s| s.index).and_then(IndexFigures::together),
+        elsewhere: instances.iter().any(|s| s.elsewhere),
         options,
     }
 }
@@ -233,5 +242,24 @@ mod tests {
             found.sort();
             assert_eq!(found, [format!("{number:04}"), format!("{:04}", number + 2)]);
         }
+    }
+
+    /// Fails if what one instance does not tell is taken for 0.
+    #[test]
+    fn instances_add_up_where_all_of_them_tell() {
+        let one = |written_bytes, max| Stats {
+            written_bytes,
+            physical_bytes: Some(10),
+            compaction: Some(Compaction { count: 2, seconds: 0.5, latency_ns_p50: Some(5), bytes: 7, moves: 1 }),
+            compaction_tail: Some(CompactionTail { latency_ns_p99: Some(6), latency_ns_max: max }),
+            ..Stats::default()
+        };
+        let both = together(&[one(Some(3), Some(9)), one(Some(4), Some(8))]);
+        assert_eq!((both.written_bytes, both.physical_bytes, both.unflushed_bytes), (Some(7), Some(20), None));
+        assert_eq!(both.compaction.map(|done| (done.count, done.bytes)), Some((4, 14)));
+        let tail = CompactionTail { latency_ns_p99: Some(6), latency_ns_max: Some(9) };
+        assert_eq!(both.compaction_tail, Some(tail));
+        let silent = together(&[one(Some(3), Some(9)), Stats::default()]);
+        assert_eq!((silent.written_bytes, silent.compaction, silent.compaction_tail), (None, None, None));
     }
 }

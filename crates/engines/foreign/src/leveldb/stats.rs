@@ -8,7 +8,7 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use biombo_engine::{Compaction, Error, Result, Stats};
+use biombo_engine::{Compaction, CompactionTail, Error, Result, Stats};
 
 use super::LevelDb;
 
@@ -32,6 +32,7 @@ impl LevelDb {
             cache_bytes: cache,
             cache_hits_misses: None,
             compaction: Some(work.compaction),
+            compaction_tail: Some(work.tail),
             options: self.settings.report(),
             ..Stats::default()
         })
@@ -55,6 +56,7 @@ impl LevelDb {
 struct Work {
     flushed_bytes: u64,
     compaction: Compaction,
+    tail: CompactionTail,
 }
 
 impl Work {
@@ -85,6 +87,7 @@ impl Work {
         }
         times_ns.sort_unstable();
         work.compaction.latency_ns_p50 = times_ns.get(times_ns.len().saturating_sub(1) / 2).copied();
+        work.tail = CompactionTail::of(times_ns);
         work
     }
 }
@@ -118,6 +121,12 @@ mod tests {
         assert!((work.compaction.seconds - 0.75).abs() < 1e-6);
         let p50 = work.compaction.latency_ns_p50.unwrap();
         assert!(p50.abs_diff(750_000_000) < 1_000, "{p50} ns");
-        assert_eq!(Work::from_log("").compaction.latency_ns_p50, None);
+        assert_eq!(
+            (work.tail.latency_ns_p99, work.tail.latency_ns_max),
+            (Some(p50), Some(p50)),
+            "of one, it is the slowest"
+        );
+        let none = Work::from_log("");
+        assert_eq!((none.compaction.latency_ns_p50, none.tail), (None, CompactionTail::default()));
     }
 }

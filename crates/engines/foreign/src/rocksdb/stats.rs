@@ -3,7 +3,7 @@
 //! What memtables hold that no table has (`unflushed_bytes`) is told as it is in memory: a table of it is about as large where values do not
 //! compress, and smaller where they do. Closing does not write it, because the log has it.
 
-use biombo_engine::{Compaction, Result, Stats};
+use biombo_engine::{Compaction, CompactionTail, Result, Stats};
 
 use super::RocksDb;
 
@@ -17,6 +17,10 @@ impl RocksDb {
         let times = histogram(&text, "rocksdb.compaction.times.micros");
         let block_cache = self.property(c"rocksdb.block-cache-usage");
         let memtables = self.property(c"rocksdb.size-all-mem-tables");
+        let compaction_tail = times.as_ref().filter(|times| times.count > 0).map(|times| CompactionTail {
+            latency_ns_p99: Some((times.p99 * 1e3) as u64),
+            latency_ns_max: Some((times.max * 1e3) as u64),
+        });
         Ok(Stats {
             keys: self.property(c"rocksdb.estimate-num-keys"),
             keys_estimated: true,
@@ -35,6 +39,7 @@ impl RocksDb {
                 // It keeps no count of them, and their times are not in the histogram.
                 moves: 0,
             }),
+            compaction_tail,
             options: self.settings.report(),
             ..Stats::default()
         })
@@ -59,6 +64,8 @@ fn ticker(text: &str, name: &str) -> Option<u64> {
 #[derive(Debug, PartialEq)]
 struct Histogram {
     p50: f64,
+    p99: f64,
+    max: f64,
     count: u64,
     sum: u64,
 }
@@ -69,7 +76,13 @@ fn histogram(text: &str, name: &str) -> Option<Histogram> {
         line.split_once(label)?.1.split_whitespace().next()?.parse().ok()
     }
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-    Some(Histogram { p50: after(line, "P50 : ")?, count: after(line, "COUNT : ")?, sum: after(line, "SUM : ")? })
+    Some(Histogram {
+        p50: after(line, "P50 : ")?,
+        p99: after(line, "P99 : ")?,
+        max: after(line, "P100 : ")?,
+        count: after(line, "COUNT : ")?,
+        sum: after(line, "SUM : ")?,
+    })
 }
 
 #[cfg(test)]
@@ -79,10 +92,11 @@ mod tests {
     #[test]
     fn tickers_and_histograms_are_found_by_their_whole_name() {
         let text = "rocksdb.block.cache.hit COUNT : 7\nrocksdb.block.cache.hit.add COUNT : 9\n\
-                    rocksdb.compaction.times.micros P50 : 1.5 P95 : 2.0 P99 : 2.0 P100 : 2.0 COUNT : 3 SUM : 41\n\
+                    rocksdb.compaction.times.micros P50 : 1.5 P95 : 2.0 P99 : 2.5 P100 : 3.0 COUNT : 3 SUM : 41\n\
                     rocksdb.compaction.times.cpu_micros P50 : 1.0 P95 : 2.0 P99 : 2.0 P100 : 2.0 COUNT : 4 SUM : 5\n";
         assert_eq!(ticker(text, "rocksdb.block.cache.hit"), Some(7));
         assert_eq!(ticker(text, "rocksdb.block"), None);
-        assert_eq!(histogram(text, "rocksdb.compaction.times.micros"), Some(Histogram { p50: 1.5, count: 3, sum: 41 }));
+        let expected = Histogram { p50: 1.5, p99: 2.5, max: 3.0, count: 3, sum: 41 };
+        assert_eq!(histogram(text, "rocksdb.compaction.times.micros"), Some(expected));
     }
 }

@@ -255,6 +255,7 @@ impl Engine for MicroBtree {
             cache_hits_misses: Some(figures.hits_misses()),
             // Without a journal there are no checkpoints.
             compaction: self.journal.as_ref().map(|_| figures.compaction()),
+            compaction_tail: self.journal.as_ref().map(|_| figures.tail()),
             options: self.own.describe(self.behaviour),
             ..Stats::default()
         })

@@ -269,6 +269,7 @@ impl Engine for MicroLsm {
             ),
             cache_hits_misses: Some(figures.hits_misses()),
             compaction: Some(figures.compaction()),
+            compaction_tail: Some(figures.tail()),
             options: self.own.describe(self.behaviour),
             ..Stats::default()
         })

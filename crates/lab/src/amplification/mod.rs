@@ -1,0 +1,162 @@
+//! Amplification: what storage had to read, to write and to keep for what clients asked for, phase by phase and while each goes on.
+//!
+//! - **Write amplification** (WAF): bytes written by bytes of keys and values put. Four ways of counting stand side by side ([`Ways`]): no
+//!   single one is right for every engine, and where two disagree, that is a finding.
+//! - **Read amplification**: bytes read from storage by bytes that reads returned: the values of gets, keys and values of scans. Below 1
+//!   where caches answer. What the kernel reads ahead and nobody asks for counts.
+//! - **Space amplification**: bytes allocated to the store's files by bytes of live keys and values.
+//!
+//! The phases are told apart: what a run of reads does is not shown by what loading wrote. Opening, with the making of a server's
+//! data, is a phase of its own; loading ends when all of it is on the device; the run ends after closing.
+//!
+//! Invariants:
+//! 1. Counters are cumulative. The increments of a series are never negative and add up to the phase's figure.
+//! 2. What an engine has still to write for what was put belongs to the phase in which it was put ([`Series::waf`] and
+//!    [`PhaseFigures::waf`] by `own`): a short run does not flatter who writes late.
+//! 3. A counter that cannot be had is `None` throughout, never 0.
+
+mod arithmetic;
+mod live;
+mod sampler;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use live::live_bytes;
+pub(crate) use sampler::Sampler;
+
+use crate::record::CompactionFigures;
+
+/// A figure for each way of counting bytes written; `null` where it cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Ways<T> {
+    /// By the counters of an engine that Biombo wrote.
+    pub own: Option<T>,
+    /// By the statistics of an engine that others wrote.
+    pub statistics: Option<T>,
+    /// By the kernel's counters for the process and those that it started.
+    pub process: Option<T>,
+    /// By the block device's counters: everything that anybody wrote to it meanwhile.
+    pub device: Option<T>,
+}
+
+impl<T> Ways<T> {
+    /// All four, in the order in which they are shown.
+    pub fn each(&self) -> [Option<&T>; 4] {
+        [self.own.as_ref(), self.statistics.as_ref(), self.process.as_ref(), self.device.as_ref()]
+    }
+
+    /// What `of` makes of the counter in each of the places.
+    fn by(mut of: impl FnMut(fn(&Ways<u64>) -> Option<u64>) -> Option<T>) -> Self {
+        Self {
+            own: of(|ways| ways.own),
+            statistics: of(|ways| ways.statistics),
+            process: of(|ways| ways.process),
+            device: of(|ways| ways.device),
+        }
+    }
+}
+
+/// A figure for each way of counting bytes read; `null` where it cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Sides<T> {
+    /// By the kernel's counters for the process and those that it started.
+    pub process: Option<T>,
+    /// By the block device's counters.
+    pub device: Option<T>,
+}
+
+/// What one phase read, wrote and kept.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct PhaseFigures {
+    /// From the phase's beginning to its end, with making all of it durable; the run's with closing.
+    pub seconds: f64,
+    /// Bytes of keys and values put.
+    pub logical_write_bytes: u64,
+    /// Bytes that reads returned.
+    pub logical_read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: Ways<u64>,
+    /// Bytes that the engine had still to write at the end for what was put, where it tells that.
+    pub unflushed_bytes: Option<u64>,
+    /// Write amplification; `null` also where nothing was put. `own` counts what was still to be written at the end, less what was at the
+    /// beginning.
+    pub waf: Ways<f64>,
+    /// Bytes read from storage.
+    pub read_bytes: Sides<u64>,
+    /// Read amplification; `null` also where no read returned anything.
+    pub read_amplification: Sides<f64>,
+    /// Bytes allocated to the store's files at the end.
+    pub disk_bytes: Option<u64>,
+    /// Bytes of live keys and values at the end: by the engine, or by what the driver knows of the keys.
+    pub live_bytes: Option<u64>,
+    /// The one by the other.
+    pub space_amplification: Option<f64>,
+    /// Compactions, checkpoints or cleanings that ended in this phase: how many, their time, their bytes. Engines tell the quantiles of
+    /// their times for the whole run alone.
+    pub compaction: CompactionFigures,
+    /// Checkpoints of an index in memory that were written, where the engine keeps one.
+    pub index_checkpoints: Option<u64>,
+    /// The phase while it went on; empty for opening.
+    pub series: Series,
+}
+
+impl PhaseFigures {
+    /// Write amplification by one way for all engines of a table: by the kernel, or by the engine where the kernel's is not known.
+    pub fn waf_of_all(&self) -> Option<f64> {
+        self.waf.process.or(self.waf.own).or(self.waf.statistics)
+    }
+}
+
+/// A phase in intervals. All columns that are there have the length of `at_seconds`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Series {
+    /// When each interval ended, in seconds since the phase began. The last one ends with the phase.
+    pub at_seconds: Vec<f64>,
+    /// Bytes of keys and values put in each interval.
+    pub logical_write_bytes: Vec<u64>,
+    /// Bytes that reads returned.
+    pub logical_read_bytes: Vec<u64>,
+    /// Bytes written.
+    pub write_bytes: Ways<Vec<u64>>,
+    /// Bytes read from storage.
+    pub read_bytes: Sides<Vec<u64>>,
+    /// Bytes that the engine had still to write, at the end of each interval.
+    pub unflushed_bytes: Option<Vec<u64>>,
+    /// Bytes allocated to the store's files, at the end of each interval.
+    pub disk_bytes: Option<Vec<u64>>,
+    /// Compactions, checkpoints or cleanings that ended.
+    pub compactions: Option<Vec<u64>>,
+    /// Bytes that they wrote.
+    pub compaction_bytes: Option<Vec<u64>>,
+    /// Write amplification from the beginning of the phase to the end of each interval, `own` with what is still to be written then; `null`
+    /// while nothing was put.
+    pub waf: Ways<Vec<Option<f64>>>,
+}
+
+/// The phases of one run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Amplification {
+    /// Seconds that taking samples took beside the clients of load and run, together: at most a hundredth of those phases.
+    pub sampling_seconds: f64,
+    /// How many were taken there; neighbours may have been put together since.
+    pub samples: u64,
+    /// Opening an empty store.
+    pub open: PhaseFigures,
+    /// Loading; `null` where the run began with an empty store.
+    pub load: Option<PhaseFigures>,
+    /// The run, with closing.
+    pub run: PhaseFigures,
+}
+
+impl Amplification {
+    /// The phases that put or read something, by name.
+    pub fn phases(&self) -> impl Iterator<Item = (&'static str, &PhaseFigures)> {
+        self.load.iter().map(|load| ("load", load)).chain([("run", &self.run)])
+    }
+
+    /// The run's read amplification: by the process, by the device where the process is not known.
+    pub fn read_amplification(&self) -> Option<f64> {
+        let Sides { process, device } = self.run.read_amplification;
+        process.or(device)
+    }
+}
