@@ -118,7 +118,7 @@ impl Model {
 
 fn options() -> DurableOptions {
     let journal = JournalOptions { segment_bytes: 64 << 10, ..JournalOptions::default() };
-    DurableOptions { journal, checkpoint_bytes: CHECKPOINT_BYTES }
+    DurableOptions { journal, checkpoint_bytes: CHECKPOINT_BYTES, ..DurableOptions::default() }
 }
 
 fn create(io: &Arc<dyn Io>, dir: &Path, medium: &str, shape: Shape) {
