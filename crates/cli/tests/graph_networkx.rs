@@ -1,5 +1,6 @@
-//! The kernels' answers beside those of NetworkX, on drawn graphs and on the small real ones: scores within 1e-8 (PageRank) and 1e-9 of themselves
-//! (betweenness), depths and components exactly. Where there is no Python with NetworkX (Debian: python3-networkx), the tests say so and pass.
+//! The kernels' answers beside those of NetworkX, on drawn graphs and on the small real ones: scores within 2e-6 (PageRank) and 1e-9
+//! (betweenness) of themselves, depths and components exactly. What a vertex gives PageRank rounds to `f32`, and sums of eight, so that each
+//! part of a sum is wrong by at most 4 times 2^-24 of itself, and a score by that over 1 - 0.85: 1.6e-6. Where there is no Python with NetworkX (Debian: python3-networkx), the tests say so and pass.
 
 mod common;
 
@@ -30,7 +31,7 @@ graph.add_nodes_from(task.get("nodes", []))
 graph.add_edges_from(task.get("edges", []))
 if "edge_list" in task:
     with open(task["edge_list"]) as lines:
-        graph.add_edges_from(map(int, line.split()) for line in lines)
+        graph.add_edges_from(tuple(map(int, line.split())) for line in lines)
 
 def compare(kernel, expected, tolerance, relative=0.0):
     with open(task["answers"][kernel]) as lines:
@@ -48,7 +49,7 @@ try:
 except ImportError:  # It wants SciPy, and has the same in Python.
     from networkx.algorithms.link_analysis.pagerank_alg import _pagerank_python
     ranks = _pagerank_python(graph, **options)
-compare("pagerank", ranks, 1e-8)
+compare("pagerank", ranks, 1e-9, 2e-6)
 components = nx.weakly_connected_components(graph) if task["directed"] else nx.connected_components(graph)
 labels = {vertex: min(component) for component in components for vertex in component}
 compare("cc", labels, 0)

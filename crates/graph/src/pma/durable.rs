@@ -313,7 +313,10 @@ impl<L: Layout> DurableChanging<L> {
                 None => inner.save_due(),
             }
         } else if due == UNDER_WAY && logged >= inner.checkpoint_bytes.saturating_mul(BEHIND_MAX) {
-            drop(inner.saving());
+            match &self.saver {
+                Some(saver) => saver.until_done(),
+                None => drop(inner.saving()),
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! A thread that saves the graph when somebody asks, so that who asks need not wait.
 //!
-//! Invariant: asking never waits for a save, and what was asked for before the thread ends is either done or not begun.
+//! Invariants: asking never waits for a save; what was asked for before the thread ends is either done or not begun; and who waits until
+//! nothing is asked for goes on then, also when a save panicked.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -23,6 +24,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Asked {
     is_wanted: bool,
+    is_busy: bool,
     is_over: bool,
 }
 
@@ -37,8 +39,29 @@ impl Shared {
         while !asked.is_wanted && !asked.is_over {
             asked = self.changed.wait(asked).unwrap_or_else(PoisonError::into_inner);
         }
+        asked.is_busy = asked.is_wanted;
         asked.is_wanted = false;
         !asked.is_over
+    }
+}
+
+/// The thread is at it, until this goes.
+struct Busy<'a>(&'a Shared);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.asked().is_busy = false;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Nobody asks the thread any more, which is over.
+struct Over<'a>(&'a Shared);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.asked().is_over = true;
+        self.0.changed.notify_all();
     }
 }
 
@@ -51,7 +74,9 @@ impl Saver {
         let shared = Arc::new(Shared::default());
         let of_thread = shared.clone();
         let thread = std::thread::Builder::new().name("graph-saver".to_owned()).spawn(move || {
+            let _over = Over(&of_thread);
             while of_thread.wait() {
+                let _busy = Busy(&of_thread);
                 save();
             }
         });
@@ -61,14 +86,21 @@ impl Saver {
     /// Save once more, soon.
     pub(super) fn ask(&self) {
         self.shared.asked().is_wanted = true;
-        self.shared.changed.notify_one();
+        self.shared.changed.notify_all();
+    }
+
+    /// Wait until all that was asked for is done, or the thread is over.
+    pub(super) fn until_done(&self) {
+        let mut asked = self.shared.asked();
+        while (asked.is_wanted || asked.is_busy) && !asked.is_over {
+            asked = self.shared.changed.wait(asked).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 }
 
 impl Drop for Saver {
     fn drop(&mut self) {
-        self.shared.asked().is_over = true;
-        self.shared.changed.notify_one();
+        drop(Over(&self.shared));
         // A save that panicked has said so; nothing was acknowledged on its account.
         let _ = self.thread.take().map(JoinHandle::join);
     }
@@ -76,6 +108,7 @@ impl Drop for Saver {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
 
     use super::*;
@@ -100,5 +133,23 @@ mod tests {
         go_on.send(()).unwrap();
         drop(saver);
         assert!(begins.recv().is_err(), "no third one, and the thread has ended");
+    }
+
+    /// Fails if who waits goes on because the thread has not begun yet, and never ends if a panic leaves it waiting.
+    #[test]
+    fn who_waits_goes_on_when_all_is_done() {
+        let done = Arc::new(AtomicUsize::new(0));
+        let by_saver = done.clone();
+        let saver = Saver::start(move || {
+            let before = by_saver.fetch_add(1, Ordering::Relaxed);
+            assert!(before < 20, "this panic is meant");
+        })
+        .unwrap();
+        saver.until_done();
+        for times in 1..=22 {
+            saver.ask();
+            saver.until_done();
+            assert_eq!(done.load(Ordering::Relaxed), times.min(21));
+        }
     }
 }

@@ -194,6 +194,6 @@ mod tests {
                 break;
             }
         }
-        assert!(images.len() > 300, "{} images", images.len());
+        assert!(images.len() > 150, "{} images", images.len());
     }
 }
