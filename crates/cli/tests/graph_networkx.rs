@@ -74,7 +74,7 @@ struct Task<'a> {
 
 impl Task<'_> {
     /// Run every kernel and compare; false where there is no NetworkX.
-    fn is_compared(mut self) -> bool {
+    fn compared(mut self) -> bool {
         let bc: String = self.sources.iter().map(|source| format!(" --source {source}")).collect();
         let mut answers = serde_json::Map::new();
         for (kernel, options) in [
@@ -146,7 +146,7 @@ fn every_kernel_says_what_networkx_says_of_drawn_graphs() {
             let nodes: BTreeSet<u64> = edges.iter().flat_map(|(a, b)| [*a, *b]).collect();
             let json = serde_json::json!({ "nodes": nodes, "edges": edges, "directed": is_directed });
             let task = Task { dir: dir.path(), graph: "g", json, source: edges[0].0, sources: &[] };
-            if !task.is_compared() {
+            if !task.compared() {
                 return;
             }
         }
@@ -162,7 +162,7 @@ fn every_kernel_says_what_networkx_says_of_a_matrix_with_isolated_vertices() {
     let nodes: Vec<u64> = (1..10).collect();
     let edges = [(2, 1), (3, 2), (3, 1), (5, 4), (6, 5), (8, 8)];
     let json = serde_json::json!({ "nodes": nodes, "edges": edges, "directed": false });
-    Task { dir: dir.path(), graph: "g", json, source: 5, sources: &[] }.is_compared();
+    Task { dir: dir.path(), graph: "g", json, source: 5, sources: &[] }.compared();
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn every_kernel_says_what_networkx_says_of_the_small_real_graphs() {
         let sources: Vec<u64> = (0..3).filter_map(|_| ids.nth(1_000)).collect();
         let json = serde_json::json!({ "edge_list": list.display().to_string(), "directed": is_directed });
         let task = Task { dir: dir.path(), graph: name, json, source: sources[0], sources: &sources };
-        if !task.is_compared() {
+        if !task.compared() {
             return;
         }
     }

@@ -36,7 +36,7 @@ fn answers<V: View>(view: &V, source: u32, team: &mut Team) -> Vec<u64> {
 
 /// A changing graph on some medium.
 enum Kept<L: Layout> {
-    Dram(Changing<L>),
+    Dram(Box<Changing<L>>),
     Durable(DurableChanging<L>),
 }
 
@@ -92,7 +92,7 @@ impl Right<'_> {
         };
         let (disk, pmem) = (open(&disk), open(&pmem));
         vec![
-            ("dram", Kept::Dram(Changing::<L>::from_view(self.csr, self.ids, true, team).unwrap())),
+            ("dram", Kept::Dram(Box::new(Changing::<L>::from_view(self.csr, self.ids, true, team).unwrap()))),
             ("disk", disk),
             ("pmem", pmem),
         ]

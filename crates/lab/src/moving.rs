@@ -7,7 +7,7 @@
 //!    once it has learnt, while nothing changes. Both sides are taken over the same thirds, and of each pair of runs the period counts in which
 //!    moving came to least: what fails after the second shift is not made good by the first.
 //! 4. *Settles in* is the time from a shift until half a second of the run has what is asked of moving: so many times the settled rate that the one
-//!    that stays has in this period ([`asked`]). Of each run the slowest period counts, and one that never comes to it counts whole.
+//!    that stays has in this period. Of each run the slowest period counts, and one that never comes to it counts whole.
 
 use crate::driver::Timeline;
 use crate::record::Record;

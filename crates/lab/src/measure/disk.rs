@@ -109,7 +109,7 @@ mod tests {
         settle(dir.path()).unwrap();
         let bytes = allocated_bytes(dir.path()).unwrap();
         assert!((147_456..300_000).contains(&bytes), "{bytes}");
-        assert_eq!(linked(other.path()), [PathBuf::new(); 0]);
+        assert!(linked(other.path()).is_empty());
     }
 
     #[test]
