@@ -9,7 +9,7 @@ CARGO ?= cargo
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test build record figures figures-moving figures-lab crash soak fuzz vm lint doc clean
+.PHONY: help setup demo test build record figures figures-moving figures-lab figures-graphs crash soak fuzz vm lint doc clean
 
 help: ## this list
 	@echo 'Biombo: make targets'
@@ -41,6 +41,9 @@ figures: build ## measure the engine log beside its peers: every figure it is he
 
 figures-moving: build ## measure stores that repartition themselves beside those that stay, for hours
 	@scripts/figures.sh moving
+
+figures-graphs: build ## measure kernels over changing graphs beside a static one, ingest and placements, half an hour
+	@scripts/figures.sh graphs
 
 figures-lab: build ## measure the laboratory's own engines with 10 million operations and with data larger than memory
 	@scripts/figures.sh lab

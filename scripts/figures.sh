@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The figures that Biombo is held to, measured again beside its peers: each part a kind of work, in three sets. Nothing else should run.
+# The figures that Biombo is held to, measured again beside its peers: each part a kind of work, in four sets. Nothing else should run.
 #
 #   scripts/figures.sh log           the engine log beside other engines, an hour and a half on two cores (make figures)
 #   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, for hours (make figures-moving)
 #   scripts/figures.sh lab           the laboratory's own engines, with many operations and with data larger than memory (make figures-lab)
+#   scripts/figures.sh graphs        kernels over changing graphs beside a static one, ingest, nodes, half an hour (make figures-graphs)
 #   scripts/figures.sh PART...       these alone
 #   scripts/figures.sh --list        the parts, with what they measure
 #   scripts/figures.sh --summary     the medians and ratios of what was measured so far
@@ -28,6 +29,7 @@ fail() {
 log=(pairs others fill sync amplification tail larger index reference reopen)
 moving=(keeps shifts groups multi-get skew stall route)
 lab=(micro-operations micro-cache micro-memory)
+graphs=(kernels churned streamed taken-in nodes)
 declare -A what=(
   [pairs]='A to F of YCSB, os, 2 threads: log used directly and in 8 hard partitions, lmdb, tkrzw-hash'
   [others]='the same over the other peers, two rounds: to see which is the best one'
@@ -46,6 +48,11 @@ declare -A what=(
   [skew]='all of the load on one of two pinned workers'
   [stall]='latencies while 1 GB moves and at rest, in an open loop, over log and lmdb'
   [route]='routing with a million pinned keys, and what the tracker costs'
+  [kernels]='kernels over pma and the other changing layouts beside csr, 1 and 2 threads; bytes an edge'
+  [churned]='the same over pma, after a tenth of the edges was deleted and inserted again in random order'
+  [streamed]='the same over pma while a million updates a second stream in'
+  [taken-in]='ingest of shuffled edges: in memory, on persistent memory and on disk, 1 and 2 threads; one edge a batch'
+  [nodes]='placements on two nodes, virtual ones where the machine has one: edges of each node, times of kernels'
   [micro-operations]='10 million operations of A over micro-btree and micro-lsm, with their journals'
   [micro-cache]='A and C, uniform, over both: 256 MiB of data, four times the cache'
   [micro-memory]='the same with 512 MiB of data, four times the memory that a control group allows'
@@ -62,6 +69,8 @@ run() { # bench, options
 summary() {
   for file in "$kept"/*.jsonl; do
     [ -e "$file" ] && [[ "$file" != */work.* ]] || continue
+    # What graphs took stands in the tables of their runs.
+    grep -q '"ops_per_s"' "$file" || continue
     echo
     basename "$file" .jsonl
     # A record is one flat line but for its latencies; the fields that are needed stand at its top.
@@ -85,9 +94,9 @@ summary() {
 }
 
 case "${1:-}" in
-  --list) for part in "${log[@]}" "${moving[@]}" "${lab[@]}"; do printf '%-16s %s\n' "$part" "${what[$part]}"; done; exit 0 ;;
+  --list) for part in "${log[@]}" "${moving[@]}" "${lab[@]}" "${graphs[@]}"; do printf '%-16s %s\n' "$part" "${what[$part]}"; done; exit 0 ;;
   --summary) summary; exit 0 ;;
-  '' | -*) fail "usage: scripts/figures.sh log | moving | lab | PART... | --list | --summary" ;;
+  '' | -*) fail "usage: scripts/figures.sh log | moving | lab | graphs | PART... | --list | --summary" ;;
 esac
 parts=()
 for part; do
@@ -95,6 +104,7 @@ for part; do
     log) parts+=("${log[@]}") ;;
     moving) parts+=("${moving[@]}") ;;
     lab) parts+=("${lab[@]}") ;;
+    graphs) parts+=("${graphs[@]}") ;;
     *) parts+=("$part") ;;
   esac
 done
@@ -187,6 +197,9 @@ skew_round() {
     --executor pinned --workers 2
 }
 
+# Graphs: the GAP benchmark's, and one that is skewed. Kernels take turns within a run.
+graph=(graph --graph kron:20:16 --trials 9)
+
 # The lab's own engines; records of 512 bytes, uniform: what a cache or memory does not hold is read.
 micro=(ycsb --engine micro-btree,micro-lsm --threads 2)
 micro_larger=("${micro[@]}" --workload a,c --distribution uniform --value-bytes 496 --seconds 10 --repeat 3)
@@ -222,6 +235,15 @@ for part in "${parts[@]}"; do
     micro-operations) run "${micro[@]}" --workload a --records 1000000 --value-bytes 100 --operations 10000000 ;;
     micro-cache) run "${micro_larger[@]}" --records 524288 --cache-bytes 64MiB ;;
     micro-memory) run "${micro_larger[@]}" --records 1048576 --cache-bytes 64MiB --memory-bytes 128MiB ;;
+    kernels)
+      run "${graph[@]}" --layout csr,pma,adjacency,buffered --threads 1,2
+      run graph --graph uniform:20:16 --trials 9 --layout csr,pma --threads 2 ;;
+    churned) run "${graph[@]}" --layout csr,pma --threads 1,2 --churn 0.1 ;;
+    streamed) run "${graph[@]}" --layout csr,pma --threads 2 --stream 1000000 ;;
+    taken-in)
+      run graph --graph kron:20:16 --trials 1 --layout pma --kernel bfs --threads 1,2 --ingest --media dram,pmem,disk
+      run graph --graph kron:16:16 --trials 1 --layout pma --kernel bfs --threads 1,2 --ingest --media pmem --batch 1 ;;
+    nodes) run "${graph[@]}" --layout csr --threads 2 --nodes 2 --placement block,round-robin,block-cyclic,degree,auto ;;
     index) BIOMBO_INDEX_KEYS=1000000 cargo bench --locked -p biombo-log --bench index || fail "the bench failed" ;;
     reference)
       BIOMBO_READ_RECORDS=1000000 BIOMBO_READ_ROUNDS=$pairs BIOMBO_READ_SECONDS=1.5 BIOMBO_READ_DIR=$work \
