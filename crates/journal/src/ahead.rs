@@ -266,6 +266,71 @@ mod tests {
         }
     }
 
+    /// Store `bytes` in small records, with somebody who makes room ready whenever it is asked for.
+    fn store(ahead: &Ahead, writer: &mut biombo_base::io::MappingWriter, bytes: u64) -> u64 {
+        let record = vec![7; 4_000];
+        let mut at = writer.mapping().committed();
+        for _ in 0..bytes / record.len() as u64 {
+            at += record.len() as u64;
+            ahead.reach(at);
+            writer.append_at(at - record.len() as u64, &[&record]).unwrap();
+            if ahead.is_short(at) {
+                ahead.populate();
+            }
+        }
+        at
+    }
+
+    /// Fails if a sync makes all of the room ahead dirty again: it would write 4 MiB for each of these.
+    #[test]
+    fn a_sync_writes_little_more_than_was_stored_since_the_one_before() {
+        for (rhythm, syncs) in [(20_000, 100), (300_000, 30), (1 << 20, 20), (6 << 20, 8)] {
+            let (_, mapping, ahead) = segment(&SimIo::new(1), "/d".as_ref(), 64 << 20);
+            let mut writer = mapping.writer().unwrap();
+            for sync in 0..syncs {
+                let at = store(&ahead, &mut writer, rhythm);
+                let in_vain = ahead.touched().saturating_sub(at);
+                // What is made ready before the first sync, and before there is a rhythm, is more.
+                if sync >= 4 {
+                    let spare = rhythm / SHARE + WORTH_BYTES + 2 * BLOCK_BYTES as u64;
+                    assert!(in_vain <= spare, "{in_vain} bytes in vain at sync {sync} after {rhythm} each");
+                }
+                ahead.again();
+                assert!(ahead.touched() == 0 && !ahead.is_short(at), "nobody works for a writer who stores no more");
+            }
+        }
+    }
+
+    /// Fails if less is ready for who is never synced than there was, or if each append wakes whoever is to make it so.
+    #[test]
+    fn a_writer_that_is_not_synced_has_all_of_the_room_and_asks_once() {
+        let (_, mapping, ahead) = segment(&SimIo::new(1), "/d".as_ref(), 64 << 20);
+        let mut writer = mapping.writer().unwrap();
+        assert!(ahead.is_short(START + 1) && !ahead.is_short(START + 2), "it asks at once, and once");
+        ahead.populate();
+        for _ in 0..20 {
+            let at = store(&ahead, &mut writer, 1 << 20);
+            assert!(ahead.touched() >= at + AHEAD_BYTES / 2 - 4_000, "{} at {at}", ahead.touched());
+            assert!(ahead.touched() <= at + AHEAD_BYTES + STEP_BYTES);
+        }
+        assert!(!ahead.is_short(ahead.touched() - AHEAD_BYTES / 2));
+        assert!(ahead.is_short(ahead.touched() - AHEAD_BYTES / 2 + 1));
+    }
+
+    /// Fails if a writer that is synced once stays with the little that it began with.
+    #[test]
+    fn the_room_ahead_grows_again_after_a_sync() {
+        let (_, mapping, ahead) = segment(&SimIo::new(1), "/d".as_ref(), 64 << 20);
+        let mut writer = mapping.writer().unwrap();
+        store(&ahead, &mut writer, 10_000);
+        ahead.again();
+        let at = store(&ahead, &mut writer, 30 << 20);
+        assert!(ahead.touched() >= at + AHEAD_BYTES / 2 - 4_000, "{} at {at}", ahead.touched());
+        // To the end of the segment, and then no more is asked for.
+        let at = store(&ahead, &mut writer, 33 << 20);
+        assert!(ahead.touched() == 64 << 20 && !ahead.is_short(at));
+    }
+
     #[test]
     fn a_closed_one_leaves_the_file_alone() {
         let dir = tempfile::tempdir().unwrap();
