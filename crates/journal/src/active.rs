@@ -96,9 +96,14 @@ impl Active {
         }
         let page = BLOCK_BYTES as u64;
         let from = self.synced / page * page;
-        let end = if self.offset > self.synced { self.offset.next_multiple_of(page) } else { from };
+        let end = if self.has_new() { self.offset.next_multiple_of(page) } else { from };
         let touched = self.ahead.as_ref().map_or(self.touched, |ahead| ahead.touched());
         Dirty { records: end - from, ahead: touched.saturating_sub(end) }
+    }
+
+    /// Whether anything was written since the last sync.
+    pub fn has_new(&self) -> bool {
+        self.offset > self.synced
     }
 
     /// All of that is written.

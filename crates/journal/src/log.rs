@@ -213,8 +213,8 @@ impl Log {
     /// preparer, when the writer goes on.
     pub fn after_sync(&mut self) {
         let durable_lsn = self.durable_lsn();
-        // One that was begun meanwhile was not synced.
-        if self.active.as_ref().is_some_and(|active| active.header.base_lsn < durable_lsn) {
+        // One that was begun meanwhile was not synced, and one without new records need not be.
+        if self.active.as_ref().is_some_and(|active| active.has_new() && active.header.base_lsn < durable_lsn) {
             self.cleaned();
         }
         self.settle();
