@@ -56,6 +56,10 @@ pub trait Engine: Send + Sync {
     /// Make everything applied so far durable.
     fn sync(&self) -> Result<()>;
 
+    /// Somebody had the kernel write all that it kept of the engine's files (`syncfs`). An engine that counts what it makes the kernel write
+    /// takes note; nothing else changes.
+    fn written_back(&self) {}
+
     /// One point in this engine's history.
     fn snapshot(self: Arc<Self>) -> Result<Arc<dyn Snapshot>>;
 

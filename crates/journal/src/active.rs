@@ -43,6 +43,20 @@ pub(crate) struct Active {
     pub ahead: Option<Arc<Ahead>>,
     /// To here the file is in use (not mapped only).
     filled: u64,
+    /// Where the next write went at the last sync, and how far zeros were written since (0: none; not mapped only).
+    synced: u64,
+    touched: u64,
+    /// Zeros that were written directly and that nobody has counted, in bytes.
+    zeros_bytes: u64,
+}
+
+/// Bytes of pages that wait for a sync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Dirty {
+    /// Of those that have records.
+    pub records: u64,
+    /// Of those ahead of the writer, which have none.
+    pub ahead: u64,
 }
 
 impl Active {
@@ -71,7 +85,38 @@ impl Active {
             Arc::new(Segment { number, kind, mode, seed, data: Data::Mapped(data), footer: Footer::At(None) })
         });
         let filled = if is_recycled { header.capacity_bytes } else { start };
-        Ok((Self { header, file, seed, sink, offset: start, ahead, filled }, segment))
+        let (synced, touched, zeros_bytes) = (start, 0, 0);
+        Ok((Self { header, file, seed, sink, offset: start, ahead, filled, synced, touched, zeros_bytes }, segment))
+    }
+
+    /// What a sync would write. The kernel writes whole pages: one that was written in part when it was synced is written again.
+    pub fn dirty(&self) -> Dirty {
+        if self.header.mode == Mode::Direct {
+            return Dirty::default();
+        }
+        let page = BLOCK_BYTES as u64;
+        let from = self.synced / page * page;
+        let end = if self.has_new() { self.offset.next_multiple_of(page) } else { from };
+        let touched = self.ahead.as_ref().map_or(self.touched, |ahead| ahead.touched());
+        Dirty { records: end - from, ahead: touched.saturating_sub(end) }
+    }
+
+    /// Whether anything was written since the last sync.
+    pub fn has_new(&self) -> bool {
+        self.offset > self.synced
+    }
+
+    /// All of that is written.
+    pub fn clean(&mut self) {
+        (self.synced, self.touched) = (self.offset, 0);
+        if let Some(ahead) = &self.ahead {
+            ahead.again();
+        }
+    }
+
+    /// Bytes of zeros that were written directly since this was asked.
+    pub fn take_zeros(&mut self) -> u64 {
+        std::mem::take(&mut self.zeros_bytes)
     }
 
     /// Where the next write goes.
@@ -151,10 +196,14 @@ impl Active {
         Ok(())
     }
 
-    fn fill_to(&self, to: u64) -> Result<u64> {
+    fn fill_to(&mut self, to: u64) -> Result<u64> {
         let zeros = AlignedBuf::zeroed((to - self.filled) as usize);
-        let written = self.file.write_at(&zeros, self.filled);
+        let written = self.file.write_blocks_at(&zeros, self.filled);
         written.map_err(|e| unknown(Error::io(format_args!("write segment {}", self.header.number), e)))?;
+        match self.header.mode {
+            Mode::Direct => self.zeros_bytes += to - self.filled,
+            Mode::Buffered | Mode::Mapped => self.touched = to,
+        }
         Ok(to)
     }
 

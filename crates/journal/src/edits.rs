@@ -5,6 +5,7 @@
 //!    was prepared before it was known, is said before anything that rests on it.
 //! 2. What is not said yet can be found out from the frames: it is lost without harm.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::failure::Failure;
@@ -26,6 +27,8 @@ pub(crate) enum Unsaid {
 pub(crate) struct Edits {
     manifest: Mutex<Manifest>,
     unsaid: Mutex<Vec<Unsaid>>,
+    /// The manifest's own count, for who must not wait for an edit.
+    written_bytes: AtomicU64,
 }
 
 /// The right to make the next edit.
@@ -43,7 +46,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Edits {
     pub fn new(manifest: Manifest, unsaid: Vec<Unsaid>) -> Self {
-        Self { manifest: Mutex::new(manifest), unsaid: Mutex::new(unsaid) }
+        let written_bytes = AtomicU64::new(manifest.written_bytes);
+        Self { manifest: Mutex::new(manifest), unsaid: Mutex::new(unsaid), written_bytes }
+    }
+
+    /// Bytes of edits written since the log was opened. Waits for nobody.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
     }
 
     /// Facts that belong together: one edit says all of them. Waits for no disk.
@@ -83,6 +92,7 @@ impl Edit<'_> {
     pub fn append(mut self, ops: impl IntoIterator<Item = Op>) -> Result<Vec<Unsaid>, Failure> {
         self.ops.extend(ops);
         self.manifest.append(&self.ops).map_err(Failure::Fatal)?;
+        self.edits.written_bytes.store(self.manifest.written_bytes, Ordering::Relaxed);
         locked(&self.edits.unsaid).drain(..self.said.len());
         Ok(self.said)
     }

@@ -49,6 +49,8 @@ pub struct Log {
     footers: Option<Footers>,
     footer: Vec<u8>,
     stats: LogStats,
+    /// Bytes of frames, footers and headers, which is less than what was written.
+    appended_bytes: u64,
     pub(crate) prepare: Arc<Prepare>,
     /// Whether somebody works ahead, and has been told to make the next segment.
     pub(crate) has_preparer: bool,
@@ -122,8 +124,11 @@ impl Log {
         let records = batches.iter().map(|batch| batch.count() as u64).sum();
         self.written_lsn = self.written_lsn.plus(records);
         self.stats.records += records;
-        self.stats.written_bytes += bytes as u64;
+        self.appended_bytes += bytes as u64;
         self.stats.writes += 1;
+        if mode == Mode::Direct {
+            self.stats.written_bytes += bytes as u64 + active.take_zeros();
+        }
         if mode == Mode::Direct && self.flush.len() == 0 {
             self.flush.durable_to(self.written_lsn);
         }
@@ -204,14 +209,29 @@ impl Log {
         Ok(())
     }
 
-    /// What [`begin_sync`](Self::begin_sync) began is done: pages that the kernel has written back are made ready again, by the
-    /// preparer.
+    /// What [`begin_sync`](Self::begin_sync) began is done: pages that the kernel has written back are made ready again by the
+    /// preparer, when the writer goes on.
     pub fn after_sync(&mut self) {
-        if let Some(ahead) = self.active.as_ref().and_then(|active| active.ahead.as_ref()) {
-            ahead.again();
-            self.prepare.wake();
+        let durable_lsn = self.durable_lsn();
+        // One that was begun meanwhile was not synced, and one without new records need not be.
+        if self.active.as_ref().is_some_and(|active| active.has_new() && active.header.base_lsn < durable_lsn) {
+            self.cleaned();
         }
         self.settle();
+    }
+
+    /// Somebody had the kernel write all that was dirty, as `syncfs` does: it counts as written, with the zeros ahead of the writer.
+    pub fn written_back(&mut self) {
+        self.cleaned();
+        self.stats.written_bytes += self.prepare.written_back();
+    }
+
+    /// The pages of the segment that is written are clean: count what was written, and begin again.
+    fn cleaned(&mut self) {
+        let Some(active) = &mut self.active else { return };
+        let dirty = active.dirty();
+        self.stats.written_bytes += dirty.records + dirty.ahead;
+        active.clean();
     }
 
     /// All records before this are durable.
@@ -290,17 +310,21 @@ impl Log {
         &self.files.dir
     }
 
-    /// Bytes written since it was opened: one of the [figures](Self::stats), for who asks at every append.
+    /// Bytes of frames, footers and segment headers since it was opened, for who asks at every append. What that makes the device write is
+    /// in the [figures](Self::stats).
     #[inline]
-    pub fn written_bytes(&self) -> u64 {
-        self.stats.written_bytes
+    pub fn appended_bytes(&self) -> u64 {
+        self.appended_bytes
     }
 
     /// Figures since it was opened.
     pub fn stats(&self) -> LogStats {
         let (cache_bytes, cache_hits, cache_misses) =
             self.files.shared.as_ref().map_or((0, 0, 0), |shared| shared.cache.figures());
+        let dirty = self.active.as_ref().map(Active::dirty).unwrap_or_default();
         LogStats {
+            written_bytes: self.stats.written_bytes + dirty.records + self.files.supply.edits.written_bytes(),
+            ahead_bytes: dirty.ahead,
             syncs: self.stats.syncs + self.flush.syncs(),
             file_bytes: self.files.file_bytes(),
             cache_bytes,
@@ -344,6 +368,7 @@ impl Log {
         {
             active.sync().map_err(Failure::Fatal)?;
             self.stats.syncs += 1;
+            self.cleaned();
         }
         self.flush.durable_to(self.written_lsn);
         Ok(())
@@ -371,6 +396,7 @@ impl Log {
         self.stats.syncs += 1;
         self.stats.segments_made += 1;
         self.stats.written_bytes += SEGMENT_HEADER_BYTES as u64;
+        self.appended_bytes += SEGMENT_HEADER_BYTES as u64;
         Ok(())
     }
 
@@ -414,9 +440,11 @@ impl Log {
             }
         };
         self.footer.clear();
-        if !footer.is_empty() {
-            self.stats.written_bytes += footer_blocks_bytes(footer.len()) as u64;
-        }
+        let footer_bytes = if footer.is_empty() { 0 } else { footer_blocks_bytes(footer.len()) as u64 };
+        let dirty = active.dirty();
+        // The footer goes over what stands ahead.
+        self.stats.written_bytes += dirty.records + dirty.ahead.max(footer_bytes);
+        self.appended_bytes += footer_bytes;
         let path = Name::Segment(number).path(&self.files.dir);
         let end = (end_lsn, active.offset());
         let file = Arc::clone(&active.file);

@@ -324,6 +324,8 @@ pub(crate) struct Manifest {
     sequence: u64,
     end: usize,
     room: usize,
+    /// Bytes written since it was opened.
+    pub written_bytes: u64,
     pub state: State,
 }
 
@@ -343,7 +345,8 @@ impl Manifest {
         last.resize(loaded.last.len());
         file.write_at(&last, loaded.last.start as u64).map_err(failed)?;
         let Loaded { state, id, sequence, last, bytes } = loaded;
-        Ok(Self { io, path, file, id, sequence, end: last.end, room: bytes.len(), state })
+        let written_bytes = last.len() as u64;
+        Ok(Self { io, path, file, id, sequence, end: last.end, room: bytes.len(), written_bytes, state })
     }
 
     /// A fresh one that says `state`, in the place of whatever there is; durable when this returns.
@@ -381,14 +384,16 @@ impl Manifest {
         io.rename(&new, &path)
             .and_then(|()| io.sync_dir(dir))
             .map_err(|e| Failure::fatal(Error::io(format_args!("name {}", path.display()), e)))?;
-        Ok(Self { io, path, file, id, sequence: 1, end, room, state })
+        Ok(Self { io, path, file, id, sequence: 1, end, room, written_bytes: end as u64, state })
     }
 
     /// Make sure that an edit of so many operations can be appended. `Full`: nothing was changed.
     pub fn reserve(&mut self, ops: usize) -> Result<(), Failure> {
         let needed = edit_bytes(ops);
         if self.end + needed > self.room {
+            let before = self.written_bytes;
             *self = Self::make(Arc::clone(&self.io), self.path.clone(), self.state.clone(), needed)?;
+            self.written_bytes += before;
         }
         Ok(())
     }
@@ -402,6 +407,7 @@ impl Manifest {
             .map_err(|e| crate::failure::unknown(Error::io(format_args!("write {}", self.path.display()), e)))?;
         self.sequence += 1;
         self.end += bytes.len();
+        self.written_bytes += bytes.len() as u64;
         ops.iter().for_each(|op| self.state.apply(op));
         Ok(())
     }

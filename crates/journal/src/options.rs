@@ -183,8 +183,11 @@ pub struct SegmentInfo {
 pub struct LogStats {
     /// Records appended.
     pub records: u64,
-    /// Bytes written to segments: frames, padding, footers and segment headers.
+    /// Bytes written for segments: frames, padding, footers, segment headers, edits of the manifest. What goes through the page cache is
+    /// counted in whole pages, again after each sync, with the zeros ahead of the writer that a sync writes; cold segments are their owner's.
     pub written_bytes: u64,
+    /// Bytes ahead of the writer that hold no record, which the next sync would write.
+    pub ahead_bytes: u64,
     /// Writes of frames: batches that are written together share one.
     pub writes: u64,
     /// Syncs of segments.
@@ -249,7 +252,7 @@ pub struct JournalStats {
     pub records: u64,
     /// Their bytes.
     pub record_bytes: u64,
-    /// Bytes written to segments: frames, padding and segment headers.
+    /// Bytes written, as [`LogStats::written_bytes`].
     pub written_bytes: u64,
     /// Writes of frames: a group of appends shares one.
     pub writes: u64,

@@ -17,7 +17,7 @@ use crate::ahead::Ahead;
 use crate::edits::Unsaid;
 use crate::failure::Failure;
 use crate::flush::Flush;
-use crate::format::SegmentHeader;
+use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::supply::{Disused, Made, Supply};
 use crate::{Lsn, Mode, SegmentKind, SegmentNumber};
 
@@ -81,6 +81,15 @@ impl Prepare {
 
     pub fn has_made(&self) -> bool {
         self.state().made.is_some()
+    }
+
+    /// Somebody had the kernel write what is dirty: bytes of the prepared segment's room that went with it.
+    pub fn written_back(&self) -> u64 {
+        let state = self.state();
+        let Some(ahead) = state.made.as_ref().and_then(|made| made.ahead.as_ref()) else { return 0 };
+        let written = ahead.touched().saturating_sub(SEGMENT_HEADER_BYTES as u64);
+        ahead.again();
+        written
     }
 
     /// Wait until nothing is under way. The caller keeps anything else from being begun.

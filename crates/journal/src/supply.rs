@@ -60,13 +60,14 @@ impl Disused {
 }
 
 impl From<Made> for Removal {
-    /// One that was made in vain.
+    /// One that was made in vain. If it is new, its file is not kept: its room is hardly written yet, and the zeros in it that are still in
+    /// the system's memory need not be.
     fn from(made: Made) -> Self {
-        let Made { header, mapping, ahead, .. } = made;
+        let Made { header, mapping, ahead, is_recycled, .. } = made;
         if let Some(ahead) = ahead {
             ahead.close();
         }
-        Self { header, file_bytes: header.capacity_bytes, mapping }
+        Self { header, file_bytes: if is_recycled { header.capacity_bytes } else { 0 }, mapping }
     }
 }
 

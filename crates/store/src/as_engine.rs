@@ -47,6 +47,10 @@ impl Engine for StoreEngine {
         self.store.flush()
     }
 
+    fn written_back(&self) {
+        self.store.written_back();
+    }
+
     fn snapshot(self: Arc<Self>) -> Result<Arc<dyn EngineSnapshot>> {
         Ok(Arc::new(self.store.snapshot()?))
     }

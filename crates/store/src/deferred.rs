@@ -285,6 +285,10 @@ impl Engine for Deferred {
         self.engine.sync()
     }
 
+    fn written_back(&self) {
+        self.engine.written_back();
+    }
+
     fn snapshot(self: Arc<Self>) -> Result<Arc<dyn Snapshot>> {
         if self.drain().is_ok() {
             return Arc::clone(&self.engine).snapshot();

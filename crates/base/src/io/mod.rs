@@ -65,6 +65,11 @@ pub trait File: Send + Sync {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
     /// Write all of `buf` at `offset`, growing the file where needed.
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()>;
+    /// The same, in writes of a block each, for room that small synced writes will go to. The kernel keeps what one write brings in pages as
+    /// large as that, and counts all of such a page as written whenever a part of it is.
+    fn write_blocks_at(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.write_at(buf, offset)
+    }
     /// Make everything written so far durable (data and length; fdatasync).
     fn sync(&self) -> Result<()>;
     /// The length in bytes.

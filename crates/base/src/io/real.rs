@@ -250,6 +250,19 @@ impl File for RealFile {
         Ok(())
     }
 
+    fn write_blocks_at(&self, buf: &[u8], offset: u64) -> Result<()> {
+        if self.is_direct {
+            return self.write_at(buf, offset);
+        }
+        let mut at = offset;
+        for block in buf.chunks(super::BLOCK_BYTES) {
+            self.file.write_all_at(block, at)?;
+            at += block.len() as u64;
+        }
+        self.counters.wrote(buf.len());
+        Ok(())
+    }
+
     fn sync(&self) -> Result<()> {
         self.counters.synced();
         Ok(fdatasync(&self.file)?)

@@ -244,6 +244,10 @@ impl Engine for LogEngine {
         }
     }
 
+    fn written_back(&self) {
+        self.lock_writer().log.written_back();
+    }
+
     fn snapshot(self: Arc<Self>) -> Result<Arc<dyn Snapshot>> {
         Ok(View::open(self))
     }
@@ -279,6 +283,7 @@ impl Engine for LogEngine {
             logical_bytes: Some(writer.accounts.logical_bytes()),
             physical_bytes: Some(log.file_bytes + writer.standing.image_bytes),
             written_bytes: Some(log.written_bytes + cleaned.bytes + writer.standing.written_bytes),
+            unflushed_bytes: Some(log.ahead_bytes + self.image_bytes_on_closing(&writer).unwrap_or(0)),
             cache_bytes: self.reader.is_direct().then_some(log.cache_bytes),
             cache_hits_misses: self.reader.is_direct().then_some((log.cache_hits, log.cache_misses)),
             compaction: Some(cleaned),

@@ -112,7 +112,7 @@ impl LogEngine {
                 indexing.wake();
             }
         }
-        let wait_ns = self.allowance.wait_ns(writer.log.written_bytes(), &mut writer.felt);
+        let wait_ns = self.allowance.wait_ns(writer.log.appended_bytes(), &mut writer.felt);
         if wait_ns > 0
             && let Some(cleaning) = &self.cleaning
         {

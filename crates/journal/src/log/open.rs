@@ -101,6 +101,7 @@ impl Log {
             footers: None,
             footer: Vec::new(),
             stats: LogStats::default(),
+            appended_bytes: 0,
             prepare: Arc::default(),
             has_preparer: false,
             is_told: false,

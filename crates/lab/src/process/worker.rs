@@ -76,6 +76,7 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     let mut beside_bytes = process::rss_bytes_below();
     output.phase("settle", None, None)?;
     disk::settle(&spec.dir)?;
+    target.written_back();
     let load = spec.loads().then(|| {
         let told = target.counters().ok();
         let live_bytes = live_bytes(spec, told.as_ref(), &loaded, None);

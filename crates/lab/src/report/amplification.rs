@@ -326,12 +326,11 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
     ];
     if records.iter().any(|record| record.engine == "log" && record.amplification.is_some()) {
         paragraphs.push(
-            "The engine log fills the room ahead of its writer with zeros, up to some 4 MiB in each segment that is written or was made \
-             ahead, and its own counters leave these out. Where the record is stored before the zeros are on the device, the kernel counts \
-             the page once; where something syncs the file between, as the laboratory does after loading and at the end, twice: up to some \
-             9 MiB for each partition, each time. The own counters also leave out the checkpoint of the index that closing writes, ten to \
-             twenty bytes a key. In a run of some tens of megabytes that makes 1.35 by its own counters and 1.94 to 2.06 by the kernel, \
-             nine tenths of the difference zeros; in one of gigabytes a few hundredths. docs/lab.md has the calculation."
+            "The engine log fills the room ahead of its writer with zeros, up to some 4 MiB. Where the record is stored before the zeros are \
+             on the device, the kernel counts the page once; where something syncs the file between, as the laboratory does after loading, \
+             twice. Its own counters follow that, and have what closing writes of the index. Records of versions before left both out: \
+             in a run of some tens of megabytes that made 1.35 by its own counters and 1.94 to 2.06 by the kernel. docs/lab.md has what \
+             is left between the counters of each engine."
                 .to_owned(),
         );
     }

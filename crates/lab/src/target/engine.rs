@@ -77,6 +77,10 @@ impl Target for EngineTarget {
         self.engine.sync()
     }
 
+    fn written_back(&self) {
+        self.engine.written_back();
+    }
+
     fn stats(&self) -> Result<Stats> {
         self.engine.stats()
     }

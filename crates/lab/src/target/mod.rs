@@ -50,6 +50,9 @@ pub trait Target: Send + Sync {
     /// Make everything durable.
     fn flush(&self) -> Result<()>;
 
+    /// The file system was synced.
+    fn written_back(&self) {}
+
     /// The engine's own figures, added up over partitions.
     fn stats(&self) -> Result<Stats>;
 

@@ -132,6 +132,10 @@ impl Target for StoreTarget {
         self.store.flush()
     }
 
+    fn written_back(&self) {
+        self.store.written_back();
+    }
+
     fn stats(&self) -> Result<Stats> {
         let store = self.store.stats()?;
         Ok(Stats { keys: store.keys, keys_estimated: store.keys_estimated, ..together(&store.instances) })

@@ -11,7 +11,7 @@ use std::time::Duration;
 use biombo_base::io::Io;
 use biombo_base::{Error, Result};
 
-use crate::engine::{Core, LogEngine};
+use crate::engine::{Core, LogEngine, Writer};
 use crate::index::CHUNK_BYTES;
 
 use super::making::{Making, Stage};
@@ -142,14 +142,17 @@ impl LogEngine {
         self.loaded.load(Ordering::Acquire)
     }
 
+    /// Bytes of index that closing would write now, if that pays.
+    pub(crate) fn image_bytes_on_closing(&self, writer: &Writer) -> Option<u64> {
+        let image_bytes = (self.index.chunks() * CHUNK_BYTES) as u64;
+        let pays = !writer.is_broken
+            && writer.standing.pays_on_closing(writer.log.next_lsn(), image_bytes, self.checkpoint_records);
+        pays.then_some(image_bytes)
+    }
+
     /// On closing: nobody else is at work here any more.
     fn save_if_it_pays(&self) -> Result<()> {
-        let pays = {
-            let writer = self.lock_writer();
-            let image_bytes = (self.index.chunks() * CHUNK_BYTES) as u64;
-            !writer.is_broken
-                && writer.standing.pays_on_closing(writer.log.next_lsn(), image_bytes, self.checkpoint_records)
-        };
+        let pays = self.image_bytes_on_closing(&self.lock_writer()).is_some();
         if pays { self.save_index() } else { Ok(()) }
     }
 }

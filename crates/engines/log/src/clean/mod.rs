@@ -208,7 +208,7 @@ impl Core {
     fn pressure(&self, cleaner: &Cleaner) -> (f64, u64) {
         let writer = self.lock_writer();
         let space = self.survey(&writer, &cleaner.spoiled).space;
-        let written_bytes = writer.log.written_bytes();
+        let written_bytes = writer.log.appended_bytes();
         let dead = space.data_bytes.saturating_sub(space.live_bytes);
         let bound = cleaner.bound(space);
         self.allowance.set(written_bytes, dead, bound.allowed_bytes(space));

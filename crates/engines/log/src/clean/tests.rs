@@ -326,7 +326,7 @@ fn who_has_to_wait_wakes_the_cleaner_which_looks_how_far_writers_may_go() {
     put();
     // The cleaner has seen to the first segment and sleeps until the next one, which is far.
     std::thread::sleep(Duration::from_millis(300));
-    let written_bytes = || engine.lock_writer().log.written_bytes();
+    let written_bytes = || engine.lock_writer().log.appended_bytes();
     engine.allowance.set(written_bytes(), 1 << 20, 1 << 20);
     let waits = || engine.allowance.wait_ns(written_bytes(), &mut Default::default()) > 0;
     assert!(waits());
