@@ -8,7 +8,8 @@
 //! 1. A batch is taken in after its record was kept, as durably as was asked, and batches in the order of their records: replaying
 //!    gives the same graph.
 //! 2. The image is replaced once everything before its `applied` is durable, at once; records go only after that is durable.
-//! 3. Once a record may be there or not (a failed write or sync), or a thread ended between a record and its batch, no later batch is
+//! 3. However a save ends, also by a panic, another one is due some time, and why it failed is kept.
+//! 4. Once a record may be there or not (a failed write or sync), or a thread ended between a record and its batch, no later batch is
 //!    taken in.
 //!
 //! Crash argument: at any time there is one image, and durable records reach from its `applied`, or from before, without a gap to the last batch
@@ -102,6 +103,27 @@ struct Inner<L: Layout> {
     /// When they are so many, it is saved again.
     save_at: AtomicU64,
     saving: Mutex<()>,
+    /// Why the last save failed.
+    failure: Mutex<Option<(ErrorKind, String)>>,
+}
+
+/// A save that somebody found to be due.
+struct Attempt<'i, L: Layout> {
+    inner: &'i Inner<L>,
+    has_saved: bool,
+}
+
+impl<L: Layout> Drop for Attempt<'_, L> {
+    /// A failure is no batch's, for those are kept. It is tried again after as many bytes more.
+    fn drop(&mut self) {
+        if !self.has_saved {
+            let wait = self.inner.logged.load(Relaxed);
+            self.inner.save_at.store(wait.saturating_add(self.inner.checkpoint_bytes), Relaxed);
+        }
+        if std::thread::panicking() {
+            *self.inner.failure() = Some((ErrorKind::Io, "a panic ended it".to_owned()));
+        }
+    }
 }
 
 impl<L: Layout> DurableChanging<L> {
@@ -270,6 +292,7 @@ impl<L: Layout> DurableChanging<L> {
             logged: AtomicU64::new(logged),
             save_at: AtomicU64::new(options.checkpoint_bytes),
             saving: Mutex::new(()),
+            failure: Mutex::new(None),
         });
         let of_saver = inner.clone();
         let saver = options.saves_aside.then(|| Saver::start(move || of_saver.save_due()));
@@ -282,6 +305,7 @@ impl<L: Layout> DurableChanging<L> {
     /// # Errors
     /// `Invalid` for a batch of more than 2 GiB or too many vertices; `Full` when the disk is: nothing was taken in. `Poisoned` after a
     /// failed write or sync: the graph is read-only until it is opened again. Others mean that the batch may or may not be there then.
+    /// That it could not be saved is no error of a batch: [`last_save_error`](Self::last_save_error).
     pub fn apply(&self, updates: &[Update], durability: Durability) -> Result<u64> {
         let bytes = record::encode(updates);
         if bytes.len() > BATCH_BYTES_MAX - 8 {
@@ -380,6 +404,13 @@ impl<L: Layout> DurableChanging<L> {
         self.inner.graph.in_edges_memory_bytes()
     }
 
+    /// Why the graph could not be saved the last time that this was tried, by whomever; `None` when it was, or never tried. Nothing is lost by
+    /// that, and it is tried again; but opening replays more and more.
+    pub fn last_save_error(&self) -> Option<Error> {
+        let failure = self.inner.failure();
+        failure.as_ref().map(|(kind, why)| Error::new(*kind, format!("the graph could not be saved: {why}")))
+    }
+
     /// How many bytes of batches came since the graph was saved: what opening it replays.
     pub fn logged_bytes(&self) -> u64 {
         self.inner.logged.load(Relaxed)
@@ -391,23 +422,38 @@ impl<L: Layout> Inner<L> {
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn failure(&self) -> MutexGuard<'_, Option<(ErrorKind, String)>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn sync(&self) -> Result<()> {
         self.kept.sync().inspect_err(|error| self.turn.fail(error))
     }
 
-    /// What somebody found to be due. A failure is no batch's, for those are kept: who asks for a checkpoint hears of it. Here it is tried
-    /// again after as many bytes more.
+    /// What somebody found to be due.
     fn save_due(&self) {
         let _saving = self.saving();
-        let wait = match self.save() {
-            Ok(()) => 0,
-            Err(_) => self.logged.load(Relaxed),
-        };
-        self.save_at.store(wait.saturating_add(self.checkpoint_bytes), Relaxed);
+        if self.logged.load(Relaxed) < self.checkpoint_bytes {
+            // Somebody has saved it meanwhile.
+            self.save_at.store(self.checkpoint_bytes, Relaxed);
+            return;
+        }
+        let mut attempt = Attempt { inner: self, has_saved: false };
+        attempt.has_saved = self.save().is_ok();
     }
 
     /// With `saving` held.
     fn save(&self) -> Result<()> {
+        let saved = self.save_now();
+        *self.failure() = saved.as_ref().err().map(|error| (error.kind(), error.to_string()));
+        if saved.is_ok() {
+            // Also where it had failed before, and was to be tried again later.
+            self.save_at.store(self.checkpoint_bytes, Relaxed);
+        }
+        saved
+    }
+
+    fn save_now(&self) -> Result<()> {
         let logged = self.logged.load(Relaxed);
         let snapshot = self.graph.snapshot(&mut Team::new(1)?)?;
         let applied = self.first + snapshot.sequence();

@@ -1,9 +1,10 @@
 //! What was acknowledged is there after any reopening, kill and power cut, at every step of writing, saving and trimming; nothing else is.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use biombo_base::io::sim::{Campaign, Crash, CrashPoints, Fault, FaultKind, Random, SimIo};
+use biombo_base::io::sim::{Campaign, Crash, CrashPoints, EventInfo, Fault, FaultKind, Random, SimIo, When};
 use biombo_journal::{Journal, Mode, Modes};
 use proptest::prelude::*;
 
@@ -440,6 +441,73 @@ fn a_graph_saves_itself_aside_and_drops_what_it_has_saved() {
     drop(graph);
     let graph = open();
     assert!(graph.logged_bytes() < 4000 * (BEHIND_MAX + 2), "{} bytes to replay", graph.logged_bytes());
-    assert!(graph.inner.first > 0, "it was saved");
+    assert!(graph.inner.first > 1, "it was never saved: the first record has the number 1");
     check(&graph, &model).unwrap();
+}
+
+/// A fault of the first save from now on: an error, or a panic.
+fn fail_once(io: &SimIo, panics: bool) {
+    let strikes = AtomicBool::new(true);
+    let matches = move |event: &EventInfo| {
+        let is_it = event.label == "rename graph.pma.new -> graph.pma" && strikes.swap(false, Relaxed);
+        assert!(!(is_it && panics), "this panic is meant");
+        is_it
+    };
+    io.inject(Fault { when: When::Matches(Arc::new(matches)), kind: FaultKind::Eio, times: 1 });
+}
+
+/// Fails when a save that fails or panics is the last one, or is told to nobody.
+#[test]
+fn a_save_that_fails_is_told_and_tried_again() {
+    for (saves_aside, panics) in [(true, false), (true, true), (false, false)] {
+        let io = SimIo::new(1);
+        create(&io, Shape::DIRECTED).unwrap();
+        let options = DurableOptions { saves_aside, ..options(MODES[0], 4000) };
+        let open = || Durable::open(Arc::new(io.clone()), Path::new(DIR), options.clone(), &mut team()).unwrap();
+        let (graph, mut model) = (open(), Model::new(Shape::DIRECTED));
+        fail_once(&io, panics);
+        let mut bring_until = |fails: bool| {
+            for batch in 0..400 {
+                let updates: Vec<Update> = (0..10).map(|n| Update::InsertEdge(batch, batch + n)).collect();
+                graph.apply(&updates, Durability::Os).unwrap();
+                model.apply(&updates);
+                graph.saver.iter().for_each(Saver::until_done);
+                if graph.last_save_error().is_some() == fails {
+                    return;
+                }
+            }
+            panic!("aside: {saves_aside}, panics: {panics}: nothing was heard of a save, {fails}");
+        };
+        bring_until(true);
+        let error = graph.last_save_error().unwrap().to_string();
+        assert!(error.contains("could not be saved") && error.contains("panic") == panics, "{error}");
+        let logged = graph.logged_bytes();
+        assert!(logged >= 4000, "{logged} bytes are not saved");
+        bring_until(false);
+        assert!(graph.logged_bytes() < logged, "{} bytes of {logged}", graph.logged_bytes());
+        drop(graph);
+        let graph = open();
+        assert!(graph.inner.first > 1, "it was never saved");
+        check(&graph, &model).unwrap();
+    }
+}
+
+/// Fails when a checkpoint leaves the next save as far away as a failure had put it, and when what is saved already is saved once more.
+#[test]
+fn after_a_checkpoint_the_next_save_is_due_as_if_none_had_failed() {
+    let io = SimIo::new(1);
+    create(&io, Shape::DIRECTED).unwrap();
+    let graph = open(&io, 100).unwrap();
+    fail_once(&io, false);
+    let batch: Vec<Update> = (0..20).map(|n| Update::InsertEdge(n, n)).collect();
+    graph.apply(&batch, Durability::Os).unwrap();
+    assert!(graph.last_save_error().is_some() && graph.inner.save_at.load(Relaxed) > 200);
+    graph.checkpoint().unwrap();
+    assert!(graph.last_save_error().is_none());
+    assert_eq!(graph.inner.save_at.load(Relaxed), 100);
+    // Somebody found a save to be due before that.
+    graph.inner.save_at.store(UNDER_WAY, Relaxed);
+    let events = io.event_count();
+    graph.inner.save_due();
+    assert_eq!((io.event_count(), graph.inner.save_at.load(Relaxed)), (events, 100));
 }
