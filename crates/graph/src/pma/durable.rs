@@ -10,7 +10,7 @@
 //! 2. The image is replaced once everything before its `applied` is durable, at once; records go only after that is durable.
 //! 3. However a save ends, also by a panic, another one is due some time, and why it failed is kept.
 //! 4. Once a record may be there or not (a failed write or sync), or a thread ended between a record and its batch, no later batch is
-//!    taken in.
+//!    kept or taken in; and after the latter, of which half a batch may be left in memory, the graph is not saved either.
 //!
 //! Crash argument: at any time there is one image, and durable records reach from its `applied`, or from before, without a gap to the last batch
 //! that was acknowledged as `Sync`. Opening reads the one and replays the others, each batch whole or not at all.
@@ -312,15 +312,19 @@ impl<L: Layout> DurableChanging<L> {
             return Err(Error::invalid(format!("a batch of {} updates is too large: split it", updates.len())));
         }
         let inner = &*self.inner;
+        inner.turn.check()?;
         inner.graph.check_room(updates)?;
         let prepared = inner.graph.prepare(updates);
         let bytes_kept = bytes.len() as u64;
-        let number = inner.kept.append(bytes, durability).inspect_err(|error| {
-            if error.kind() != ErrorKind::Full {
-                inner.turn.fail(error);
-            }
+        let (number, due) = inner.turn.through(|| {
+            let number = inner.kept.append(bytes, durability).inspect_err(|error| {
+                if error.kind() != ErrorKind::Full {
+                    inner.turn.fail(error);
+                }
+            })?;
+            let (_, due) = inner.turn.take(number, || inner.graph.admit(updates, prepared))??;
+            Ok::<_, Error>((number, due))
         })?;
-        let (_, due) = inner.turn.take(number, || inner.graph.admit(updates, prepared))??;
         inner.graph.merge(&due)?;
         self.count(bytes_kept);
         Ok(number)
@@ -454,8 +458,11 @@ impl<L: Layout> Inner<L> {
     }
 
     fn save_now(&self) -> Result<()> {
+        self.turn.check()?;
         let logged = self.logged.load(Relaxed);
         let snapshot = self.graph.snapshot(&mut Team::new(1)?)?;
+        // Invariant 4: the last batch of the snapshot was taken in as a whole, or nothing comes of it.
+        self.turn.settle()?;
         let applied = self.first + snapshot.sequence();
         // Invariant 2: what the image says is applied must not be lost with the last records.
         self.sync()?;

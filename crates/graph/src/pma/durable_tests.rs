@@ -445,6 +445,35 @@ fn a_graph_saves_itself_aside_and_drops_what_it_has_saved() {
     check(&graph, &model).unwrap();
 }
 
+/// Fails when half a batch, which a panic has left in memory, is saved as a whole one, or when batches are recorded after it.
+#[test]
+fn after_a_panic_in_the_middle_of_a_batch_nothing_is_kept_and_reopening_gives_whole_batches() {
+    let io = SimIo::new(1);
+    create(&io, Shape::DIRECTED).unwrap();
+    let (graph, mut model) = (open(&io, 1 << 20).unwrap(), Model::new(Shape::DIRECTED));
+    let batches =
+        [[Update::InsertEdge(0, 1), Update::InsertEdge(1, 2)], [Update::InsertEdge(2, 3), Update::InsertEdge(3, 4)]];
+    graph.apply(&batches[0], Durability::Sync).unwrap();
+    let inner = &graph.inner;
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let number = inner.kept.append(record::encode(&batches[1]), Durability::Sync).unwrap();
+        inner.turn.take(number, || {
+            inner.graph.apply(&batches[1][..1]).unwrap();
+            panic!("this panic is meant");
+        })
+    }));
+    assert!(ended.is_err());
+    let next = inner.kept.next();
+    assert_eq!(graph.checkpoint().unwrap_err().kind(), ErrorKind::Poisoned);
+    let error = graph.apply(&[Update::InsertEdge(8, 9)], Durability::Sync).unwrap_err();
+    assert_eq!((error.kind(), inner.kept.next()), (ErrorKind::Poisoned, next));
+    drop(graph);
+    batches.iter().for_each(|batch| model.apply(batch));
+    let graph = open(&io, 1 << 20).unwrap();
+    check(&graph, &model).unwrap();
+    graph.checkpoint().unwrap();
+}
+
 /// A fault of the first save from now on: an error, or a panic.
 fn fail_once(io: &SimIo, panics: bool) {
     let strikes = AtomicBool::new(true);
