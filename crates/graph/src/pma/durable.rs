@@ -150,7 +150,22 @@ impl<L: Layout> DurableChanging<L> {
     /// # Errors
     /// As [`create`](Self::create); `Invalid` also when there are not as many ids as vertices.
     pub fn create_from<V: View>(io: &Arc<dyn Io>, dir: &Path, view: &V, ids: &Ids, keeps_loops: bool) -> Result<()> {
-        let _owner = Self::claim(io, dir, view, ids)?;
+        Self::create_owned(&Self::claim(io, dir, view, ids)?, io, dir, view, ids, keeps_loops)
+    }
+
+    /// The same for who has the directory already, as `owner` says, and keeps other things beside the graph: nobody comes in between.
+    ///
+    /// # Errors
+    /// As [`create_from`](Self::create_from), but for `Busy`.
+    pub fn create_owned<V: View>(
+        _owner: &Owner,
+        io: &Arc<dyn Io>,
+        dir: &Path,
+        view: &V,
+        ids: &Ids,
+        keeps_loops: bool,
+    ) -> Result<()> {
+        Self::check_new(io, dir, view, ids)?;
         Disk::create(io, dir, view, ids, keeps_loops)
     }
 
@@ -184,22 +199,46 @@ impl<L: Layout> DurableChanging<L> {
         ids: &Ids,
         keeps_loops: bool,
     ) -> Result<Backing> {
-        let _owner = Self::claim(io, dir, view, ids)?;
+        Self::create_owned_on_pmem(&Self::claim(io, dir, view, ids)?, io, dir, view, ids, keeps_loops)
+    }
+
+    /// The same for who has the directory already, as `owner` says: see [`create_owned`](Self::create_owned).
+    ///
+    /// # Errors
+    /// As [`create_owned`](Self::create_owned).
+    pub fn create_owned_on_pmem<V: View>(
+        _owner: &Owner,
+        io: &Arc<dyn Io>,
+        dir: &Path,
+        view: &V,
+        ids: &Ids,
+        keeps_loops: bool,
+    ) -> Result<Backing> {
+        Self::check_new(io, dir, view, ids)?;
         let medium = Arc::new(Mapped::new(io.clone(), dir.to_owned()));
         Pmem::create(medium, dir, io.random_u64(), view, ids, keeps_loops)
     }
 
     /// The directory for a graph to be made, which has none.
     fn claim<V: View>(io: &Arc<dyn Io>, dir: &Path, view: &V, ids: &Ids) -> Result<Owner> {
-        if ids.len() != view.vertices() {
-            return Err(Error::invalid(format!("there are {} ids of {} vertices", ids.len(), view.vertices())));
+        Self::check_ids(view, ids)?;
+        Owner::make(&**io, dir)
+    }
+
+    fn check_ids<V: View>(view: &V, ids: &Ids) -> Result<()> {
+        match ids.len() == view.vertices() {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("there are {} ids of {} vertices", ids.len(), view.vertices()))),
         }
-        let owner = Owner::make(&**io, dir)?;
+    }
+
+    fn check_new<V: View>(io: &Arc<dyn Io>, dir: &Path, view: &V, ids: &Ids) -> Result<()> {
+        Self::check_ids(view, ids)?;
         if Self::exists(&**io, dir)? || file::exists(&**io, dir)? {
             let dir = dir.display();
             return Err(Error::invalid(format!("{dir} has a graph already: name another directory or remove it")));
         }
-        Ok(owner)
+        Ok(())
     }
 
     /// Open the graph in `dir`, on the medium that it was made on: read it, and replay what came since it was saved.
@@ -325,7 +364,11 @@ impl<L: Layout> DurableChanging<L> {
             let (_, due) = inner.turn.take(number, || inner.graph.admit(updates, prepared))??;
             Ok::<_, Error>((number, due))
         })?;
-        inner.graph.merge(&due)?;
+        inner.graph.merge(&due).map_err(|error| match error.kind() {
+            // It was taken in, and that would say that it was not.
+            ErrorKind::Invalid => Error::new(ErrorKind::Io, error.to_string()),
+            _ => error,
+        })?;
         self.count(bytes_kept);
         Ok(number)
     }
