@@ -89,6 +89,26 @@ fn pagerank_of_a_star_is_what_its_equations_say() {
     assert!(pagerank(&graph, Stop { iterations: 1, tolerance: f64::NAN }, &mut team()).is_err());
 }
 
+/// Fails when a long list is added up in `f32`, of which a million additions leave three digits.
+#[test]
+fn pagerank_of_a_hub_with_a_million_leaves_is_exact_to_a_millionth() {
+    const LEAVES: u32 = 1_000_000;
+    let edges: Vec<Edge> = (1..=LEAVES).map(|leaf| [leaf, 0]).collect();
+    let graph = Csr::build(LEAVES as usize + 1, &edges, Shape::DIRECTED, &mut team()).unwrap();
+    // The equations of the star above, with so many leaves.
+    let leaves = f64::from(LEAVES);
+    let leaf = 1.0 / (leaves + 1.0 + leaves * pagerank::DAMPING);
+    let hub = 1.0 - leaves * leaf;
+    // With and without scores that are kept in between.
+    for tolerance in [0.0, f64::MIN_POSITIVE] {
+        let ranked = pagerank(&graph, Stop { iterations: 150, tolerance }, &mut team()).unwrap();
+        for (vertex, expected) in [(0, hub), (1, leaf), (LEAVES as usize, leaf)] {
+            let relative = (ranked.scores[vertex] - expected).abs() / expected;
+            assert!(relative < 1e-6, "vertex {vertex}: {} and not {expected}", ranked.scores[vertex]);
+        }
+    }
+}
+
 #[test]
 fn graphs_with_nothing_in_them_have_answers() {
     let mut team = team();
