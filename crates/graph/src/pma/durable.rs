@@ -9,8 +9,8 @@
 //!    gives the same graph.
 //! 2. The image is replaced once everything before its `applied` is durable, at once; records go only after that is durable.
 //! 3. However a save ends, also by a panic, another one is due some time, and why it failed is kept.
-//! 4. Once a record may be there or not (a failed write or sync), or a thread ended between a record and its batch, no later batch is
-//!    kept or taken in; and after the latter, of which half a batch may be left in memory, the graph is not saved either.
+//! 4. Once a record may be there or not (a failed write or sync), or a thread ended between a record and the end of its batch, no later batch
+//!    is kept or taken in, and the graph is not saved: half a batch may be left in memory.
 //!
 //! Crash argument: at any time there is one image, and durable records reach from its `applied`, or from before, without a gap to the last batch
 //! that was acknowledged as `Sync`. Opening reads the one and replays the others, each batch whole or not at all.

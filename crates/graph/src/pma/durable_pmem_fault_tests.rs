@@ -242,6 +242,34 @@ fn a_panic_in_the_middle_of_a_record_ends_writing() {
     graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap();
 }
 
+/// Fails when those whose records are in the same group as one that panics, or come after it, panic too or wait for ever.
+#[test]
+fn of_several_who_append_one_panics_and_the_others_are_told() {
+    let (medium, fails) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
+    create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
+    let wrapped: Arc<dyn Medium> = Arc::new(Faulty(medium, Fault::Panics("log-", fails.clone())));
+    let graph = Durable::open_on(wrapped, Path::new("one"), &options(1 << 16, 1 << 20), None, &mut team()).unwrap();
+    let write_until_it_ends = |writer: u64| {
+        let write = |n: u64| graph.apply(&[Update::InsertEdge(writer, n % 1000)], Durability::Sync);
+        let mut runs = (0..).map(|n| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write(n))));
+        match runs.find(|run| !matches!(run, Ok(Ok(_)))) {
+            Some(Ok(Err(error))) => {
+                assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
+                false
+            }
+            other => other.is_some_and(|run| run.is_err()),
+        }
+    };
+    std::thread::scope(|scope| {
+        let write = &write_until_it_ends;
+        let writers: Vec<_> = (0..4).map(|writer| scope.spawn(move || write(writer))).collect();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fails.store(true, Relaxed);
+        let panicked = writers.into_iter().map(|writer| writer.join().unwrap()).filter(|did| *did);
+        assert_eq!(panicked.count(), 1);
+    });
+}
+
 #[test]
 fn a_fence_of_the_root_that_fails_ends_saving_and_not_writing() {
     let (medium, graph, fails) = failing("graph.pmem");

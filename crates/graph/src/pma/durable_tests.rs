@@ -474,6 +474,32 @@ fn after_a_panic_in_the_middle_of_a_batch_nothing_is_kept_and_reopening_gives_wh
     graph.checkpoint().unwrap();
 }
 
+/// Fails when a save that begins in the middle of a batch does not wait for what becomes of that.
+#[test]
+fn a_save_that_sees_half_a_batch_hears_of_its_end() {
+    let io = SimIo::new(1);
+    create(&io, Shape::DIRECTED).unwrap();
+    let graph = open(&io, 1 << 20).unwrap();
+    let (inner, batch) = (&graph.inner, [Update::InsertEdge(0, 1), Update::InsertEdge(1, 2)]);
+    let (began, begins) = std::sync::mpsc::channel();
+    let take_half = || {
+        let number = inner.kept.append(record::encode(&batch), Durability::Sync).unwrap();
+        inner.turn.take(number, || {
+            inner.graph.apply(&batch[..1]).unwrap();
+            began.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            panic!("this panic is meant");
+        })
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(take_half)).is_err()));
+        begins.recv().unwrap();
+        assert_eq!(graph.checkpoint().unwrap_err().kind(), ErrorKind::Poisoned);
+    });
+    drop(graph);
+    assert_eq!(open(&io, 1 << 20).unwrap().neighbors(1), Some(vec![2]));
+}
+
 /// A fault of the first save from now on: an error, or a panic.
 fn fail_once(io: &SimIo, panics: bool) {
     let strikes = AtomicBool::new(true);
