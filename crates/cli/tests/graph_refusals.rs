@@ -136,3 +136,35 @@ fn a_placement_that_cannot_be_kept_fails_before_the_graph_is_there_and_none_is_l
     assert_eq!(load("").status, 0);
     assert!(!dir.path().join("g/NODES").exists(), "nothing was said of nodes this time");
 }
+
+/// Fails when a load that finds the directory taken, or the graph there, removes or replaces the placement of the one that makes it.
+#[test]
+fn of_several_loads_at_once_one_makes_the_graph_and_its_own_placement_stays() {
+    let edges: String = (0..20_000).map(|n| format!("{} {}\n", n % 5000, n * 7 % 5000)).collect();
+    let dir = tempdir().expect("a directory");
+    for round in 0..8 {
+        for options in ["--layout pma", "--layout csr"] {
+            let name = format!("g{round}{}", &options[9..]);
+            let load = |nodes: u64| {
+                let load = format!("graph load DIR/{name} - {options} --placement degree --nodes {nodes}");
+                biombo_with(words(&load, dir.path()), edges.as_bytes())
+            };
+            let load = &load;
+            let runs: Vec<(u64, Run)> = std::thread::scope(|scope| {
+                let runs: Vec<_> = (2..6).map(|nodes| (nodes, scope.spawn(move || load(nodes)))).collect();
+                runs.into_iter().map(|(nodes, run)| (nodes, run.join().expect("a run"))).collect()
+            });
+            let made: Vec<u64> = runs.iter().filter(|(_, run)| run.status == 0).map(|(nodes, _)| *nodes).collect();
+            assert_eq!(made.len(), 1, "{name}: {:?}", runs.iter().map(|(_, run)| &run.stderr).collect::<Vec<_>>());
+            for (_, run) in runs.iter().filter(|(_, run)| run.status != 0) {
+                assert!(run.stderr.contains("wait for it") || run.stderr.contains("a graph already"), "{}", run.stderr);
+            }
+            let kept = fs::read_to_string(dir.path().join(&name).join("NODES")).expect("its placement");
+            assert!(
+                kept.contains(&format!("\"nodes\":{}", made[0])),
+                "{name}: {kept} of the load for {} nodes",
+                made[0]
+            );
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use biombo_base::Result;
 
 use crate::media::{Array, Plain};
-use crate::numa::{Allocation, Home, Owners};
+use crate::numa::{Allocation, Home, Owners, Place};
 use crate::team::Team;
 
 /// Vertices per bit set word: blocks of vertices begin at multiples, so that no two threads write one word.
@@ -169,10 +169,7 @@ impl Blocks {
     /// # Errors
     /// `Io` when there is no memory.
     pub(crate) fn any<T: Plain + Default>(&self, team: &mut Team) -> Result<Array<T>> {
-        match self.home {
-            None => Ok(Array::spare(self.bounds[self.len()] as usize, team.spares())?.0),
-            Some(_) => self.zeroed(team),
-        }
+        Ok(self.spare(team)?.0)
     }
 
     /// An array with a zero for each vertex, in the memory of its node where that makes a difference.
@@ -180,15 +177,30 @@ impl Blocks {
     /// # Errors
     /// `Io` when there is no memory.
     pub(crate) fn zeroed<T: Plain + Default>(&self, team: &mut Team) -> Result<Array<T>> {
+        let (mut array, is_zero) = self.spare(team)?;
+        if !is_zero {
+            let parts = self.in_places(self.split(&mut array));
+            team.tasks_of(&self.whole, parts, |_, part| part.iter_mut().for_each(|item| *item = T::default()));
+        }
+        Ok(array)
+    }
+
+    /// An array with a number for each vertex out of what the team has spare, whether or not memory has a place: a kernel that is run again maps
+    /// and brings nowhere what it had before, so that runs with nodes and without do the same. And whether it is zeros.
+    fn spare<T: Plain + Default>(&self, team: &mut Team) -> Result<(Array<T>, bool)> {
         let vertices = self.bounds[self.len()] as usize;
-        let Some(home) = &self.home else {
-            let (mut array, is_zero) = Array::spare(vertices, team.spares())?;
-            if !is_zero {
-                let parts = self.in_places(self.split(&mut array));
-                team.tasks_of(&self.whole, parts, |_, part| part.iter_mut().for_each(|item| *item = T::default()));
+        let spares = team.spares().clone();
+        match self.home.as_ref().filter(|home| !home.takes_any()) {
+            None => Array::spare(vertices, &spares),
+            Some(home) => {
+                let place = Place::new(home.clone(), self.owners.clone(), size_of::<T>());
+                Array::spare_in(vertices, &spares, place, || self.brought(home, vertices, team))
             }
-            return Ok(array);
-        };
+        }
+    }
+
+    /// Zeros, in the memory of the nodes.
+    fn brought<T: Plain + Default>(&self, home: &Home, vertices: usize, team: &mut Team) -> Result<Array<T>> {
         let mut array = match home.needs_small_pages(size_of::<T>() << unit_shift(vertices)) {
             true => Array::zeroed_on_small_pages(vertices)?,
             false => Array::zeroed(vertices)?,

@@ -78,7 +78,7 @@ pub fn pagerank<V: View>(view: &V, stop: Stop, team: &mut Team) -> Result<Scores
     team.tasks_of(blocks.whole(), parts, |_, (block, shares)| share(view.out_lists(), blocks.range(block), shares));
 
     let even = 1.0 / vertices as f64;
-    let mut striped = Striped::over(blocks, vertices)?;
+    let mut striped = Striped::over(blocks, vertices, team)?;
     let mut sums = over(blocks, team, &mut scores, &mut given, |block, scores, given| {
         scores.fill(even);
         Sums { change: 0.0, dangling: give(scores, &shares[indexes(&block)], given) }
@@ -161,9 +161,13 @@ struct Striped {
 }
 
 impl Striped {
-    fn over(blocks: &Blocks, vertices: usize) -> Result<Self> {
+    fn over(blocks: &Blocks, vertices: usize, team: &Team) -> Result<Self> {
         let nodes = if blocks.owners().is_striped() { blocks.owners().nodes() } else { 0 };
-        let of = |node: usize| Array::zeroed(vertices.saturating_sub(node).div_ceil(nodes));
+        // Each sum is stored before it is read.
+        let of = |node: usize| {
+            let spare = Array::spare(vertices.saturating_sub(node).div_ceil(nodes), team.spares());
+            spare.map(|(array, _)| array)
+        };
         Ok(Self { incoming: (0..nodes).map(of).collect::<Result<_>>()? })
     }
 

@@ -19,6 +19,8 @@ use std::sync::{Arc, Mutex};
 use biombo_base::{Error, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
+use crate::numa::Place;
+
 /// Arrays of at least this many bytes ask for huge pages.
 const HUGE_BYTES_MIN: usize = 2 << 20;
 
@@ -47,11 +49,11 @@ pub struct Array<T: Plain> {
     memory: NonNull<T>,
     len: usize,
     owns: PhantomData<T>,
-    /// Who has the memory next.
-    spares: Option<Arc<Spares>>,
+    /// Who has the memory next, and where it lies, if somebody brought it there.
+    spares: Option<(Arc<Spares>, Option<Arc<Place>>)>,
 }
 
-/// Memory that arrays have left, for the next ones of the same size.
+/// Memory that arrays have left, for the next ones of the same size in the same place.
 #[derive(Default)]
 pub(crate) struct Spares {
     mappings: Mutex<Vec<Mapping>>,
@@ -61,6 +63,7 @@ pub(crate) struct Spares {
 struct Mapping {
     memory: NonNull<u8>,
     bytes: usize,
+    place: Option<Arc<Place>>,
 }
 
 // SAFETY: (G1) a mapping belongs to no thread.
@@ -80,10 +83,10 @@ impl Spares {
     /// How many mappings.
     const COUNT_MAX: usize = 16;
 
-    /// The one of so many bytes that was left last.
-    fn take(&self, bytes: usize) -> Option<Mapping> {
+    /// The one of so many bytes in that place that was left last.
+    fn take(&self, bytes: usize, place: Option<&Place>) -> Option<Mapping> {
         let mut mappings = self.mappings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let at = mappings.iter().rposition(|mapping| mapping.bytes == bytes)?;
+        let at = mappings.iter().rposition(|mapping| mapping.bytes == bytes && mapping.place.as_deref() == place)?;
         Some(mappings.remove(at))
     }
 
@@ -131,6 +134,8 @@ impl<T: Plain> Array<T> {
         // SAFETY: (G1) a fresh mapping at an address that the kernel chooses replaces no memory of anybody's.
         let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
         let memory = memory.map_err(|e| Error::io(format_args!("get {bytes} bytes of memory"), e.into()))?;
+        #[cfg(test)]
+        MAPPED.set(MAPPED.get() + 1);
         if bytes >= HUGE_BYTES_MIN {
             // SAFETY: (G2) the range is the mapping just made, and advice on the size of pages changes no byte. A kernel without huge pages
             // refuses it: then the array has small ones.
@@ -146,19 +151,38 @@ impl<T: Plain> Array<T> {
     /// # Errors
     /// As [`zeroed`](Self::zeroed).
     pub(crate) fn spare(len: usize, spares: &Arc<Spares>) -> Result<(Self, bool)> {
-        let bytes = len.checked_mul(size_of::<T>()).unwrap_or_default();
-        let found = if bytes == 0 { None } else { spares.take(bytes) };
+        let found = Self::taken(len, spares, None);
         let is_zero = found.is_none();
-        let mut array = match found {
-            // Not dropped: the array has it now.
-            Some(mapping) => {
-                let memory = std::mem::ManuallyDrop::new(mapping).memory.cast();
-                Self { memory, len, owns: PhantomData, spares: None }
-            }
-            None => Self::zeroed(len)?,
-        };
-        array.spares = Some(spares.clone());
+        let mut array = found.map_or_else(|| Self::zeroed(len), Ok)?;
+        array.spares = Some((spares.clone(), None));
         Ok((array, is_zero))
+    }
+
+    /// `len` numbers that lie in that place: whatever the array before left there, or else zeros that `make` has brought there; and whether they
+    /// are zeros. The memory goes to `spares` in the end.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub(crate) fn spare_in(
+        len: usize,
+        spares: &Arc<Spares>,
+        place: Place,
+        make: impl FnOnce() -> Result<Self>,
+    ) -> Result<(Self, bool)> {
+        let found = Self::taken(len, spares, Some(&place));
+        let is_zero = found.is_none();
+        let mut array = found.map_or_else(make, Ok)?;
+        array.spares = Some((spares.clone(), Some(Arc::new(place))));
+        Ok((array, is_zero))
+    }
+
+    fn taken(len: usize, spares: &Spares, place: Option<&Place>) -> Option<Self> {
+        let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes > 0)?;
+        let mut mapping = spares.take(bytes, place)?;
+        mapping.place = None;
+        // Not dropped: the array has it now. What is forgotten has nothing else that needs a drop.
+        let memory = std::mem::ManuallyDrop::new(mapping).memory.cast();
+        Some(Self { memory, len, owns: PhantomData, spares: None })
     }
 
     /// A copy of `items`.
@@ -206,8 +230,9 @@ impl<T: Plain> Drop for Array<T> {
     fn drop(&mut self) {
         let bytes = self.memory_bytes();
         if bytes > 0 {
-            let mapping = Mapping { memory: self.memory.cast(), bytes };
-            match &self.spares {
+            let (spares, place) = self.spares.take().unzip();
+            let mapping = Mapping { memory: self.memory.cast(), bytes, place: place.flatten() };
+            match spares {
                 Some(spares) => spares.leave(mapping),
                 None => drop(mapping),
             }
@@ -219,6 +244,12 @@ impl<T: Plain + std::fmt::Debug> std::fmt::Debug for Array<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Array").field("len", &self.len).finish_non_exhaustive()
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many mappings this thread has made.
+    pub(crate) static MAPPED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub(crate) mod persistent;
 mod pool;
 mod runs;
 
+#[cfg(test)]
+pub(crate) use array::MAPPED;
 pub(crate) use array::Spares;
 pub use array::{Array, Plain};
 pub(crate) use numbers::Numbers;

@@ -6,6 +6,7 @@
 //! is what the share of each node comes to.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use biombo_base::numa::{Policy, place};
 use biombo_base::topology::Spread;
@@ -67,6 +68,15 @@ pub struct Home {
     why_not: Option<String>,
 }
 
+/// Where an array with an element a vertex lies: what it takes for another one to lie in the same memory.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    home: Arc<Home>,
+    owners: Owners,
+    /// Of an element: arrays of as many bytes may be of fewer vertices.
+    element_bytes: usize,
+}
+
 impl Home {
     /// The memory of the nodes of `spread`, while threads are bound as `bind` says. On a machine with one node it is left where it is:
     /// [`why_not`](Self::why_not) says so.
@@ -111,9 +121,14 @@ impl Home {
         self.allocation
     }
 
+    /// Whether memory is left where it is, so that any will do.
+    pub(crate) fn takes_any(&self) -> bool {
+        self.nodes.len() < 2 || self.why_not.is_some()
+    }
+
     /// Whether memory stays where the system puts it.
     pub(super) fn is_idle(&self) -> bool {
-        self.nodes.len() < 2 || self.why_not.is_some() || self.allocation == Allocation::FirstTouch
+        self.takes_any() || self.allocation == Allocation::FirstTouch
     }
 
     /// Whether the vertices of neighbouring units of `unit_bytes` bytes may be on different nodes, and a huge page would have both.
@@ -177,6 +192,18 @@ impl Home {
     pub(super) fn of_nodes(nodes: &[u32], allocation: Allocation) -> Self {
         Self { nodes: nodes.to_vec(), allocation, why_not: None }
     }
+
+    #[cfg(test)]
+    pub(super) fn of_virtual_nodes(nodes: &[u32], allocation: Allocation) -> Self {
+        Self { why_not: Some("virtual".to_owned()), ..Self::of_nodes(nodes, allocation) }
+    }
+}
+
+impl Place {
+    /// Of an array with an element of so many bytes for each vertex.
+    pub(crate) fn new(home: Arc<Home>, owners: Owners, element_bytes: usize) -> Self {
+        Self { home, owners, element_bytes }
+    }
 }
 
 impl Memory<'_> {
@@ -215,7 +242,7 @@ mod tests {
                 "{nodes:?} {allocation:?}"
             );
         }
-        let virtual_ones = Home { why_not: Some("virtual".to_owned()), ..Home::of_nodes(&[0, 1], Allocation::Bind) };
+        let virtual_ones = Home::of_virtual_nodes(&[0, 1], Allocation::Bind);
         assert!(!virtual_ones.needs_small_pages(4096));
     }
 }

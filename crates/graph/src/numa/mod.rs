@@ -25,6 +25,7 @@ use std::str::FromStr;
 use biombo_base::{Error, Result};
 
 pub use auto::{Choice, Work, choose};
+pub(crate) use memory::Place;
 pub use memory::{Allocation, Home, Memory, Spreading};
 pub use owners::{Load, Owners};
 pub use placed::Placed;

@@ -4,13 +4,16 @@
 //! much more than its share, a few units of vertices go to others ([`Owners::rebalanced`]). Only memory that is not where it belongs is brought
 //! there: sections that were rewritten elsewhere since, and those of units that went.
 //!
-//! Invariant: `laid` says of each section, in each direction, which memory was brought to which node last. A section that has the same memory and
-//! the same node is left alone.
+//! Invariants:
+//! 1. `laid` says of each section that the last snapshot had, in each direction, which memory was brought to which node last. A section that
+//!    has the same memory and the same node is left alone.
+//! 2. Memory that the system refuses to bring anywhere lies where it did, has no entry in `laid`, and is tried again with the next snapshot.
+//!    The view is the same.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use biombo_base::Result;
+use biombo_base::Error;
 
 use super::{Home, Load, Owners, Placed, Placement, Spreading};
 use crate::team::Team;
@@ -29,6 +32,19 @@ pub struct Kept {
     pub units: usize,
     /// Stretches of memory that were brought to their node.
     pub stretches: usize,
+    /// Stretches of memory that the system refused to bring there, each time that it was asked: [`Standing::refusal`] says why.
+    pub refused: usize,
+}
+
+impl Kept {
+    /// What it has taken since it had taken `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            units: self.units - before.units,
+            stretches: self.stretches - before.stretches,
+            refused: self.refused - before.refused,
+        }
+    }
 }
 
 /// A placement that goes with a graph; see the module.
@@ -46,7 +62,7 @@ pub struct Kept {
 /// for vertex in 0..3 {
 ///     graph.apply(&[Update::InsertEdge(vertex, vertex + 1)])?;
 ///     let snapshot = graph.snapshot(&mut team)?;
-///     let placed = standing.place(&snapshot, &mut team)?;
+///     let placed = standing.place(&snapshot, &mut team);
 ///     assert_eq!(afforest(&placed, &mut team)?.label(vertex as u32 + 1), 0);
 /// }
 /// # Ok::<(), biombo_base::Error>(())
@@ -60,12 +76,13 @@ pub struct Standing {
     /// Begin, bytes and node, by section and the number of the stretch within it.
     laid: HashMap<(usize, usize), (usize, usize, Option<usize>)>,
     kept: Kept,
+    refusal: Option<Error>,
 }
 
 impl Standing {
     /// Vertices dealt to `nodes` nodes as `placement` says, to begin with. Without a home memory is left where it is.
     pub fn new(placement: Placement, nodes: usize, home: Option<Arc<Home>>) -> Self {
-        Self { placement, nodes, home, owners: None, laid: HashMap::new(), kept: Kept::default() }
+        Self { placement, nodes, home, owners: None, laid: HashMap::new(), kept: Kept::default(), refusal: None }
     }
 
     /// What it has taken so far.
@@ -73,12 +90,15 @@ impl Standing {
         self.kept
     }
 
+    /// Why memory of the snapshot that was placed last lies where it did, and not where it belongs, if some does: an error of
+    /// [`place`](biombo_base::numa::place).
+    pub fn refusal(&self) -> Option<&Error> {
+        self.refusal.as_ref()
+    }
+
     /// The graph as `snapshot` has it, on its nodes. O(vertices), shared by the team, and a call of the system for each stretch of memory
-    /// that is not where it belongs.
-    ///
-    /// # Errors
-    /// Those of [`place`](biombo_base::numa::place): what could not be placed lies where it did, and is tried again next time.
-    pub fn place<'v, V: View + Spreading>(&mut self, snapshot: &'v V, team: &mut Team) -> Result<Placed<'v, V>> {
+    /// that is not where it belongs. What the system refuses to bring there is counted ([`kept`](Self::kept)), and tried again next time.
+    pub fn place<'v, V: View + Spreading>(&mut self, snapshot: &'v V, team: &mut Team) -> Placed<'v, V> {
         let load = Load::of(snapshot, team);
         let owners = match &self.owners {
             // Of nothing, or next to nothing, there is no placement worth keeping.
@@ -91,32 +111,42 @@ impl Standing {
         };
         self.owners = Some(owners.clone());
         let placed = Placed::owned(snapshot, owners.clone());
-        let Some(home) = self.home.clone() else { return Ok(placed) };
+        let Some(home) = self.home.clone() else { return placed };
         if !home.is_idle() {
-            self.lay(&home, snapshot, &owners)?;
+            self.lay(&home, snapshot, &owners);
         }
-        Ok(placed.at_home(home))
+        placed.at_home(home)
     }
 
-    fn lay(&mut self, home: &Home, snapshot: &(impl View + Spreading), owners: &Owners) -> Result<()> {
+    fn lay(&mut self, home: &Home, snapshot: &(impl View + Spreading), owners: &Owners) {
+        self.refusal = None;
         let vertices = snapshot.vertices();
+        self.laid.retain(|(section, _), _| *section < vertices.div_ceil(SECTION));
         for (section, first) in (0..vertices).step_by(SECTION).enumerate() {
             let node = home.node_of(owners, first as u32);
             let mut stretch = 0;
-            snapshot.memory_of(first..(first + SECTION).min(vertices), &mut |memory| {
+            let each = snapshot.memory_of(first..(first + SECTION).min(vertices), &mut |memory| {
                 let (begin, bytes) = memory.extent();
                 let (key, laid) = ((section, stretch), (begin, bytes, node));
                 stretch += 1;
                 if self.laid.get(&key) == Some(&laid) {
                     return Ok(());
                 }
-                home.place_on(memory, node)?;
-                self.kept.stretches += 1;
-                self.laid.insert(key, laid);
+                match home.place_on(memory, node) {
+                    Ok(()) => {
+                        self.kept.stretches += 1;
+                        self.laid.insert(key, laid);
+                    }
+                    Err(error) => {
+                        self.kept.refused += 1;
+                        self.laid.remove(&key);
+                        self.refusal.get_or_insert(error);
+                    }
+                }
                 Ok(())
-            })?;
+            });
+            each.expect("invariant: each stretch is visited, and no visit fails");
         }
-        Ok(())
     }
 }
 
@@ -148,7 +178,7 @@ mod tests {
             let mut before = 0;
             for round in 0..12u64 {
                 let snapshot = graph.snapshot(&mut team).unwrap();
-                let placed = standing.place(&snapshot, &mut team).unwrap();
+                let placed = standing.place(&snapshot, &mut team);
                 assert!(excess(&placed.edges_by_node(&mut team)) <= DRIFT_MAX + 0.01, "{placement}, round {round}");
                 if round % 4 == 3 {
                     assert!(answers(&placed, &[1], &mut team) == answers(&snapshot, &[1], &mut team), "{placement}");
@@ -180,22 +210,46 @@ mod tests {
         let mut standing = Standing::new(Placement::BlockCyclic, 2, Some(home));
         let mut place = |graph: &Changing<Image>, team: &mut Team| {
             let snapshot = graph.snapshot(team).unwrap();
-            match standing.place(&snapshot, team) {
-                Ok(_) => Some(standing.kept()),
-                Err(error) => {
+            standing.place(&snapshot, team);
+            match standing.refusal() {
+                None => Some((standing.kept(), standing.laid.len())),
+                Some(error) => {
                     println!("not placed here: {error}");
                     None
                 }
             }
         };
         let Some(first) = place(&graph, &mut team) else { return };
-        assert_eq!(first, Kept { units: 0, stretches: 16 }, "eight sections, each in two directions");
+        let all = Kept { units: 0, stretches: 16, refused: 0 };
+        assert_eq!(first, (all, 16), "eight sections, each in two directions");
         assert_eq!(place(&graph, &mut team), Some(first), "nothing has changed");
         let updates: Vec<Update> = (0..4000).map(|n| Update::InsertEdge(n % 1024, n % 900)).collect();
         graph.apply(&updates).unwrap();
-        let after = place(&graph, &mut team).unwrap();
+        let (after, _) = place(&graph, &mut team).unwrap();
         // The section that was rewritten, and those that went for balance, which are units; in both directions.
         assert!((1..=3).contains(&after.units), "{after:?}");
-        assert_eq!(after.stretches, 16 + 2 + 2 * after.units);
+        let since = after.since(all);
+        assert_eq!((since.stretches, since.refused), (2 + 2 * after.units, 0));
+        graph.apply(&(4096..8192).map(Update::DeleteVertex).collect::<Vec<_>>()).unwrap();
+        assert_eq!(place(&graph, &mut team).map(|(_, laid)| laid), Some(8), "sections that went are remembered");
+    }
+
+    /// Fails when a graph that cannot be brought to its nodes cannot be seen on them either.
+    #[test]
+    fn memory_that_may_not_be_brought_home_is_told_and_answers_are_the_same() {
+        let mut team = Team::new(2).unwrap();
+        let edges: Vec<[u32; 2]> = (0..20_000).map(|n| [n % 4096, (n * 31) % 4096]).collect();
+        let csr = Csr::build(4096, &edges, Shape::DIRECTED, &mut team).unwrap();
+        let graph = Changing::<Image>::from_view(&csr, &Ids::dense(4096), true, &mut team).unwrap();
+        // A node that no machine has.
+        let home = Arc::new(Home::of_nodes(&[1023, 1023], Allocation::Bind));
+        let mut standing = Standing::new(Placement::BlockCyclic, 2, Some(home));
+        for times in 1..3 {
+            let snapshot = graph.snapshot(&mut team).unwrap();
+            let placed = standing.place(&snapshot, &mut team);
+            assert_eq!(standing.kept(), Kept { units: 0, stretches: 0, refused: times * 8 }, "tried again each time");
+            assert!(standing.refusal().is_some() && standing.laid.is_empty());
+            assert!(answers(&placed, &[1], &mut team) == answers(&snapshot, &[1], &mut team));
+        }
     }
 }

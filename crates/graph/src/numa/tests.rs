@@ -139,6 +139,36 @@ fn answers_are_the_same_bits_wherever_memory_lies_and_threads_run() {
     }
 }
 
+/// Fails when results are mapped anew in each run, so that the time of a run with nodes has the mapping in it and that of one without has not;
+/// and when an array gets memory that lies elsewhere.
+#[test]
+fn kernels_that_run_again_map_nothing_anew_with_nodes_or_without() {
+    use crate::kernels::bfs;
+    use crate::kernels::pagerank::{Stop, pagerank};
+    use crate::media::MAPPED;
+
+    let (_, graph) = graphs().swap_remove(1);
+    let load = Load::of(&graph, &mut team());
+    for allocation in Allocation::ALL {
+        let real = Arc::new(Home::of_nodes(&[0, 0], allocation));
+        for home in [Arc::new(Home::of_virtual_nodes(&[0, 0], allocation)), real.clone()] {
+            let mut team = team();
+            let place = |placement: Placement| Placed::new(&graph, placement, 2, &load).at_home(home.clone());
+            let run = |placement: Placement, team: &mut Team| {
+                let before = MAPPED.get();
+                bfs(&place(placement), 1, team).unwrap();
+                pagerank(&place(placement), Stop { iterations: 3, tolerance: 0.0 }, team).unwrap();
+                MAPPED.get() - before
+            };
+            assert!(run(Placement::Block, &mut team) > 0);
+            assert_eq!(run(Placement::Block, &mut team), 0, "{allocation:?}, {home:?}");
+            // Elsewhere, but where any memory will do.
+            assert_eq!(run(Placement::BlockCyclic, &mut team) > 0, home == real, "{allocation:?}");
+            assert_eq!(run(Placement::BlockCyclic, &mut team) + run(Placement::Block, &mut team), 0);
+        }
+    }
+}
+
 #[test]
 fn what_the_machine_cannot_do_is_said_and_contradictions_are_refused() {
     let node = |id: u32, cpu: u32| Node { id, cpus: vec![cpu] };

@@ -8,8 +8,9 @@
 //! 1. A batch is taken in after its record was kept, as durably as was asked, and batches in the order of their records: replaying
 //!    gives the same graph.
 //! 2. The image is replaced once everything before its `applied` is durable, at once; records go only after that is durable.
-//! 3. Once a record may be there or not (a failed write or sync), or a thread ended between a record and its batch, no later batch is
-//!    taken in.
+//! 3. However a save ends, also by a panic, another one is due some time, and why it failed is kept.
+//! 4. Once a record may be there or not (a failed write or sync), or a thread ended between a record and the end of its batch, no later batch
+//!    is kept or taken in, and the graph is not saved: half a batch may be left in memory.
 //!
 //! Crash argument: at any time there is one image, and durable records reach from its `applied`, or from before, without a gap to the last batch
 //! that was acknowledged as `Sync`. Opening reads the one and replays the others, each batch whole or not at all.
@@ -102,6 +103,27 @@ struct Inner<L: Layout> {
     /// When they are so many, it is saved again.
     save_at: AtomicU64,
     saving: Mutex<()>,
+    /// Why the last save failed.
+    failure: Mutex<Option<(ErrorKind, String)>>,
+}
+
+/// A save that somebody found to be due.
+struct Attempt<'i, L: Layout> {
+    inner: &'i Inner<L>,
+    has_saved: bool,
+}
+
+impl<L: Layout> Drop for Attempt<'_, L> {
+    /// A failure is no batch's, for those are kept. It is tried again after as many bytes more.
+    fn drop(&mut self) {
+        if !self.has_saved {
+            let wait = self.inner.logged.load(Relaxed);
+            self.inner.save_at.store(wait.saturating_add(self.inner.checkpoint_bytes), Relaxed);
+        }
+        if std::thread::panicking() {
+            *self.inner.failure() = Some((ErrorKind::Io, "a panic ended it".to_owned()));
+        }
+    }
 }
 
 impl<L: Layout> DurableChanging<L> {
@@ -128,7 +150,22 @@ impl<L: Layout> DurableChanging<L> {
     /// # Errors
     /// As [`create`](Self::create); `Invalid` also when there are not as many ids as vertices.
     pub fn create_from<V: View>(io: &Arc<dyn Io>, dir: &Path, view: &V, ids: &Ids, keeps_loops: bool) -> Result<()> {
-        let _owner = Self::claim(io, dir, view, ids)?;
+        Self::create_owned(&Self::claim(io, dir, view, ids)?, io, dir, view, ids, keeps_loops)
+    }
+
+    /// The same for who has the directory already, as `owner` says, and keeps other things beside the graph: nobody comes in between.
+    ///
+    /// # Errors
+    /// As [`create_from`](Self::create_from), but for `Busy`.
+    pub fn create_owned<V: View>(
+        _owner: &Owner,
+        io: &Arc<dyn Io>,
+        dir: &Path,
+        view: &V,
+        ids: &Ids,
+        keeps_loops: bool,
+    ) -> Result<()> {
+        Self::check_new(io, dir, view, ids)?;
         Disk::create(io, dir, view, ids, keeps_loops)
     }
 
@@ -162,22 +199,46 @@ impl<L: Layout> DurableChanging<L> {
         ids: &Ids,
         keeps_loops: bool,
     ) -> Result<Backing> {
-        let _owner = Self::claim(io, dir, view, ids)?;
+        Self::create_owned_on_pmem(&Self::claim(io, dir, view, ids)?, io, dir, view, ids, keeps_loops)
+    }
+
+    /// The same for who has the directory already, as `owner` says: see [`create_owned`](Self::create_owned).
+    ///
+    /// # Errors
+    /// As [`create_owned`](Self::create_owned).
+    pub fn create_owned_on_pmem<V: View>(
+        _owner: &Owner,
+        io: &Arc<dyn Io>,
+        dir: &Path,
+        view: &V,
+        ids: &Ids,
+        keeps_loops: bool,
+    ) -> Result<Backing> {
+        Self::check_new(io, dir, view, ids)?;
         let medium = Arc::new(Mapped::new(io.clone(), dir.to_owned()));
         Pmem::create(medium, dir, io.random_u64(), view, ids, keeps_loops)
     }
 
     /// The directory for a graph to be made, which has none.
     fn claim<V: View>(io: &Arc<dyn Io>, dir: &Path, view: &V, ids: &Ids) -> Result<Owner> {
-        if ids.len() != view.vertices() {
-            return Err(Error::invalid(format!("there are {} ids of {} vertices", ids.len(), view.vertices())));
+        Self::check_ids(view, ids)?;
+        Owner::make(&**io, dir)
+    }
+
+    fn check_ids<V: View>(view: &V, ids: &Ids) -> Result<()> {
+        match ids.len() == view.vertices() {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("there are {} ids of {} vertices", ids.len(), view.vertices()))),
         }
-        let owner = Owner::make(&**io, dir)?;
+    }
+
+    fn check_new<V: View>(io: &Arc<dyn Io>, dir: &Path, view: &V, ids: &Ids) -> Result<()> {
+        Self::check_ids(view, ids)?;
         if Self::exists(&**io, dir)? || file::exists(&**io, dir)? {
             let dir = dir.display();
             return Err(Error::invalid(format!("{dir} has a graph already: name another directory or remove it")));
         }
-        Ok(owner)
+        Ok(())
     }
 
     /// Open the graph in `dir`, on the medium that it was made on: read it, and replay what came since it was saved.
@@ -270,6 +331,7 @@ impl<L: Layout> DurableChanging<L> {
             logged: AtomicU64::new(logged),
             save_at: AtomicU64::new(options.checkpoint_bytes),
             saving: Mutex::new(()),
+            failure: Mutex::new(None),
         });
         let of_saver = inner.clone();
         let saver = options.saves_aside.then(|| Saver::start(move || of_saver.save_due()));
@@ -282,22 +344,31 @@ impl<L: Layout> DurableChanging<L> {
     /// # Errors
     /// `Invalid` for a batch of more than 2 GiB or too many vertices; `Full` when the disk is: nothing was taken in. `Poisoned` after a
     /// failed write or sync: the graph is read-only until it is opened again. Others mean that the batch may or may not be there then.
+    /// That it could not be saved is no error of a batch: [`last_save_error`](Self::last_save_error).
     pub fn apply(&self, updates: &[Update], durability: Durability) -> Result<u64> {
         let bytes = record::encode(updates);
         if bytes.len() > BATCH_BYTES_MAX - 8 {
             return Err(Error::invalid(format!("a batch of {} updates is too large: split it", updates.len())));
         }
         let inner = &*self.inner;
+        inner.turn.check()?;
         inner.graph.check_room(updates)?;
         let prepared = inner.graph.prepare(updates);
         let bytes_kept = bytes.len() as u64;
-        let number = inner.kept.append(bytes, durability).inspect_err(|error| {
-            if error.kind() != ErrorKind::Full {
-                inner.turn.fail(error);
-            }
+        let (number, due) = inner.turn.through(|| {
+            let number = inner.kept.append(bytes, durability).inspect_err(|error| {
+                if error.kind() != ErrorKind::Full {
+                    inner.turn.fail(error);
+                }
+            })?;
+            let (_, due) = inner.turn.take(number, || inner.graph.admit(updates, prepared))??;
+            Ok::<_, Error>((number, due))
         })?;
-        let (_, due) = inner.turn.take(number, || inner.graph.admit(updates, prepared))??;
-        inner.graph.merge(&due)?;
+        inner.graph.merge(&due).map_err(|error| match error.kind() {
+            // It was taken in, and that would say that it was not.
+            ErrorKind::Invalid => Error::new(ErrorKind::Io, error.to_string()),
+            _ => error,
+        })?;
         self.count(bytes_kept);
         Ok(number)
     }
@@ -380,6 +451,13 @@ impl<L: Layout> DurableChanging<L> {
         self.inner.graph.in_edges_memory_bytes()
     }
 
+    /// Why the graph could not be saved the last time that this was tried, by whomever; `None` when it was, or never tried. Nothing is lost by
+    /// that, and it is tried again; but opening replays more and more.
+    pub fn last_save_error(&self) -> Option<Error> {
+        let failure = self.inner.failure();
+        failure.as_ref().map(|(kind, why)| Error::new(*kind, format!("the graph could not be saved: {why}")))
+    }
+
     /// How many bytes of batches came since the graph was saved: what opening it replays.
     pub fn logged_bytes(&self) -> u64 {
         self.inner.logged.load(Relaxed)
@@ -391,25 +469,43 @@ impl<L: Layout> Inner<L> {
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn failure(&self) -> MutexGuard<'_, Option<(ErrorKind, String)>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn sync(&self) -> Result<()> {
         self.kept.sync().inspect_err(|error| self.turn.fail(error))
     }
 
-    /// What somebody found to be due. A failure is no batch's, for those are kept: who asks for a checkpoint hears of it. Here it is tried
-    /// again after as many bytes more.
+    /// What somebody found to be due.
     fn save_due(&self) {
         let _saving = self.saving();
-        let wait = match self.save() {
-            Ok(()) => 0,
-            Err(_) => self.logged.load(Relaxed),
-        };
-        self.save_at.store(wait.saturating_add(self.checkpoint_bytes), Relaxed);
+        if self.logged.load(Relaxed) < self.checkpoint_bytes {
+            // Somebody has saved it meanwhile.
+            self.save_at.store(self.checkpoint_bytes, Relaxed);
+            return;
+        }
+        let mut attempt = Attempt { inner: self, has_saved: false };
+        attempt.has_saved = self.save().is_ok();
     }
 
     /// With `saving` held.
     fn save(&self) -> Result<()> {
+        let saved = self.save_now();
+        *self.failure() = saved.as_ref().err().map(|error| (error.kind(), error.to_string()));
+        if saved.is_ok() {
+            // Also where it had failed before, and was to be tried again later.
+            self.save_at.store(self.checkpoint_bytes, Relaxed);
+        }
+        saved
+    }
+
+    fn save_now(&self) -> Result<()> {
+        self.turn.check()?;
         let logged = self.logged.load(Relaxed);
         let snapshot = self.graph.snapshot(&mut Team::new(1)?)?;
+        // Invariant 4: the last batch of the snapshot was taken in as a whole, or nothing comes of it.
+        self.turn.settle()?;
         let applied = self.first + snapshot.sequence();
         // Invariant 2: what the image says is applied must not be lost with the last records.
         self.sync()?;

@@ -59,6 +59,8 @@ enum Fault {
     NoRoom(fn(&str, u64) -> bool),
     /// Fences of regions whose names begin so fail while the flag is up.
     Fences(&'static str, Arc<AtomicBool>),
+    /// Stores into regions whose names begin so panic while the flag is up.
+    Panics(&'static str, Arc<AtomicBool>),
     /// Segments are made, but their names are not settled, while the flag is up.
     Unsettled(Arc<AtomicBool>),
 }
@@ -66,7 +68,12 @@ enum Fault {
 impl Faulty {
     fn wrapped(&self, name: &str, region: Box<dyn Region>) -> Box<dyn Region> {
         match &self.1 {
-            Fault::Fences(stem, fails) if name.starts_with(stem) => Box::new(FailingRegion(region, fails.clone())),
+            Fault::Fences(stem, fails) if name.starts_with(stem) => {
+                Box::new(FailingRegion(region, fails.clone(), false))
+            }
+            Fault::Panics(stem, fails) if name.starts_with(stem) => {
+                Box::new(FailingRegion(region, fails.clone(), true))
+            }
             _ => region,
         }
     }
@@ -104,7 +111,8 @@ impl Medium for Faulty {
     }
 }
 
-struct FailingRegion(Box<dyn Region>, Arc<AtomicBool>);
+/// Its fences fail while the flag is up, or else its stores panic.
+struct FailingRegion(Box<dyn Region>, Arc<AtomicBool>, bool);
 
 impl Region for FailingRegion {
     fn backing(&self) -> Backing {
@@ -114,13 +122,15 @@ impl Region for FailingRegion {
         self.0.bytes()
     }
     fn store(&mut self, offset: u64, bytes: &[u8]) {
+        // In the middle of a record: the header is there, and what it is the header of is not.
+        assert!(!(self.2 && self.1.load(Relaxed) && bytes.len() > 8), "this panic is meant");
         self.0.store(offset, bytes);
     }
     fn write_back(&mut self, offset: u64, bytes: u64) {
         self.0.write_back(offset, bytes);
     }
     fn fence(&mut self) -> std::io::Result<()> {
-        if self.1.load(Relaxed) { Err(as_planned()) } else { self.0.fence() }
+        if self.1.load(Relaxed) && !self.2 { Err(as_planned()) } else { self.0.fence() }
     }
 }
 
@@ -205,6 +215,59 @@ fn a_fence_of_the_log_that_fails_ends_writing() {
     let graph = open(&medium).unwrap();
     assert_eq!((graph.neighbors(0), graph.neighbors(2).unwrap_or_default()), (Some(vec![1]), vec![]));
     graph.apply(&[Update::InsertEdge(2, 3)], Durability::Sync).unwrap();
+}
+
+/// Fails when a panic in the middle of a record leaves batches waiting for its number, or lets others come after it.
+#[test]
+fn a_panic_in_the_middle_of_a_record_ends_writing() {
+    let (medium, fails) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
+    create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
+    let wrapped: Arc<dyn Medium> = Arc::new(Faulty(medium.clone(), Fault::Panics("log-", fails.clone())));
+    let graph = Durable::open_on(wrapped, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
+    graph.apply(&[Update::InsertEdge(0, 1)], Durability::Sync).unwrap();
+    fails.store(true, Relaxed);
+    let bring = || graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(bring)).is_err());
+    fails.store(false, Relaxed);
+    let next = graph.inner.kept.next();
+    assert_eq!(bring().unwrap_err().kind(), ErrorKind::Poisoned);
+    // Past the turn, which knows: the log knows too.
+    let record = record::encode(&[Update::InsertEdge(1, 2)]);
+    assert_eq!(graph.inner.kept.append(record, Durability::Os).unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(graph.inner.kept.next(), next);
+    assert_eq!(graph.checkpoint().unwrap_err().kind(), ErrorKind::Poisoned);
+    drop(graph);
+    let graph = open(&medium).unwrap();
+    assert_eq!((graph.neighbors(0), graph.vertices()), (Some(vec![1]), 2));
+    graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap();
+}
+
+/// Fails when those whose records are in the same group as one that panics, or come after it, panic too or wait for ever.
+#[test]
+fn of_several_who_append_one_panics_and_the_others_are_told() {
+    let (medium, fails) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
+    create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
+    let wrapped: Arc<dyn Medium> = Arc::new(Faulty(medium, Fault::Panics("log-", fails.clone())));
+    let graph = Durable::open_on(wrapped, Path::new("one"), &options(1 << 16, 1 << 20), None, &mut team()).unwrap();
+    let write_until_it_ends = |writer: u64| {
+        let write = |n: u64| graph.apply(&[Update::InsertEdge(writer, n % 1000)], Durability::Sync);
+        let mut runs = (0..).map(|n| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write(n))));
+        match runs.find(|run| !matches!(run, Ok(Ok(_)))) {
+            Some(Ok(Err(error))) => {
+                assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
+                false
+            }
+            other => other.is_some_and(|run| run.is_err()),
+        }
+    };
+    std::thread::scope(|scope| {
+        let write = &write_until_it_ends;
+        let writers: Vec<_> = (0..4).map(|writer| scope.spawn(move || write(writer))).collect();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fails.store(true, Relaxed);
+        let panicked = writers.into_iter().map(|writer| writer.join().unwrap()).filter(|did| *did);
+        assert_eq!(panicked.count(), 1);
+    });
 }
 
 #[test]

@@ -386,7 +386,8 @@ impl<L: Layout> Changing<L> {
                 .edge()
                 .and_then(|(source, target, is_there)| Some((names.number(source)?, names.number(target)?, is_there)));
             match known {
-                Some(edge) => edges.push(edge),
+                Some(edge) if self.is_kept(edge) => edges.push(edge),
+                Some(_) => {}
                 None => rest.push(update),
             }
         }
@@ -399,21 +400,23 @@ impl<L: Layout> Changing<L> {
         Prepared { edges: Some(edges), rest, renumberings }
     }
 
+    /// Whether a user's change counts. A loop that the graph began with may go, whether or not new ones come. Asked where updates come in
+    /// and nowhere else: that loop also moves with its vertex, when that gets another number.
+    fn is_kept(&self, (source, target, appears): Stored) -> bool {
+        self.shape.keeps_loops || source != target || !appears
+    }
+
     /// Changes of `edges` between the first `vertices` vertices, as the lists of both ends see them.
     fn grouped(&self, edges: &[Stored], vertices: usize) -> [Grouped; 2] {
         let sections = vertices.div_ceil(VERTICES);
-        // A loop that the graph began with may go, whether or not new ones come.
-        let kept = |edge: &&Stored| self.shape.keeps_loops || edge.0 != edge.1 || !edge.2;
         let turned = |edge: &Stored| (edge.1, edge.0, edge.2);
-        let kept = edges.iter().filter(kept);
         if self.shape.is_directed {
-            let out: Vec<Stored> = kept.copied().collect();
-            let inward: Vec<Stored> = out.iter().map(turned).collect();
-            return [Grouped::of(&out, sections), Grouped::of(&inward, sections)];
+            let inward: Vec<Stored> = edges.iter().map(turned).collect();
+            return [Grouped::of(edges, sections), Grouped::of(&inward, sections)];
         }
         // Both directions of an edge one after the other: it may come from either end in the same batch, and the last one decides.
         let mut out = Vec::with_capacity(2 * edges.len());
-        for edge in kept {
+        for edge in edges {
             out.push(*edge);
             if edge.0 != edge.1 {
                 out.push(turned(edge));
@@ -436,7 +439,12 @@ impl<L: Layout> Changing<L> {
         let mut edges: Vec<Stored> = Vec::new();
         for update in updates {
             match *update {
-                Update::InsertEdge(source, target) => edges.push((names.intern(source), names.intern(target), true)),
+                Update::InsertEdge(source, target) => {
+                    let edge = (names.intern(source), names.intern(target), true);
+                    if self.is_kept(edge) {
+                        edges.push(edge);
+                    }
+                }
                 Update::DeleteEdge(source, target) => {
                     if let (Some(source), Some(target)) = (names.number(source), names.number(target)) {
                         edges.push((source, target, false));

@@ -202,7 +202,11 @@ impl NamesView {
             return present.filter(|number| (*number as usize) < self.count);
         }
         let is_same = |number: &u32| self.id(*number) == Some(id);
-        present.filter(is_same).or_else(|| (0..self.count as u32).find(is_same))
+        present.filter(is_same).or_else(|| {
+            #[cfg(test)]
+            tests::SEARCHES.set(tests::SEARCHES.get() + 1);
+            (0..self.count as u32).find(is_same)
+        })
     }
 }
 
@@ -211,6 +215,44 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    thread_local! {
+        /// How often this thread went through all numbers to find one.
+        pub(super) static SEARCHES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    /// Fails when numbers are searched for where they can be looked up, though all answers are right.
+    #[test]
+    fn only_vertices_that_have_another_number_since_are_searched_for() {
+        let mut names = Names::of(&Ids::dense(0));
+        let far = |n: u64| 1 << 40 | n;
+        (0..100).for_each(|n| _ = names.intern(far(n)));
+        let names = Arc::new(RwLock::new(names));
+        let view = NamesView::of(&names);
+        let searched = |asked: &[u64]| {
+            let before = SEARCHES.get();
+            let numbers: Vec<Option<u32>> = asked.iter().map(|n| view.number(far(*n))).collect();
+            let right = asked.iter().map(|n| (*n < 100).then_some(*n as u32));
+            assert!(numbers.into_iter().eq(right));
+            SEARCHES.get() - before
+        };
+        let all: Vec<u64> = (0..110).collect();
+        assert_eq!(searched(&all), 0, "nothing has changed");
+        (100..105).for_each(|n| _ = names.write().unwrap().intern(far(n)));
+        assert_eq!(searched(&all), 0, "vertices came: their numbers are past the end");
+        // 104 goes from the end; then 7 goes, and 103 gets its number.
+        for (id, number) in [(104, 104), (7, 7)] {
+            names.write().unwrap().remove(far(id), number);
+        }
+        let stayed: Vec<u64> = (0..100).filter(|n| *n != 7).collect();
+        assert_eq!(searched(&stayed), 0, "these have the same numbers still");
+        assert_eq!(searched(&[7]), 1, "that one has none any more");
+        // 102 gets the number of 20, 101 that of 21, and so on: 99 gets that of 23.
+        for id in 20..24 {
+            names.write().unwrap().remove(far(id), id as u32);
+        }
+        assert_eq!((searched(&[99]), searched(&[98])), (1, 0));
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]

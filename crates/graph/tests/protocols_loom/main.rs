@@ -2,8 +2,9 @@
 //! `src`, compiled over loom's locks and atomics, in every order of their steps (up to a bound of preemptions).
 //!
 //! Two other threads and a caller who has two rounds, each of which reads what the caller stored and stores something; and three threads of
-//! which one comes through after the other, or one of which ends in the middle. The models must hold as they are, and must fail with each of
-//! the mistakes that they are there for: a model that cannot fail proves nothing.
+//! which one comes through after the other, or one of which fails, so that the one after it never comes. (One that panics in the middle of its work
+//! is in `src/pma/tests/turn.rs`: loom's locks do not unwind.) The models must hold as they are, and must fail with each of the mistakes
+//! that they are there for: a model that cannot fail proves nothing.
 
 #[path = "../../src/team/rounds.rs"]
 mod rounds;
@@ -37,6 +38,8 @@ enum Mistake {
     OutOfOrder,
     /// A batch never comes.
     Missing,
+    /// A batch never comes, and nobody is told.
+    Untold,
 }
 
 const ROUNDS: u32 = 2;
@@ -114,13 +117,23 @@ fn model_of_turns(mistake: Mistake) {
     assert_eq!(shared.1.load(Relaxed), 3);
 }
 
-/// Nobody waits for a batch that will never come.
-fn model_of_a_failure() {
+/// Nobody waits for a batch that will never come; those before it come, and whoever was refused finds all refused.
+fn model_of_a_failure(mistake: Mistake) {
     let turn = Arc::new(Turn::from(0));
-    let other = Arc::clone(&turn);
-    let waiting = loom::thread::spawn(move || other.take(1, || ()).is_err());
-    turn.fail(&biombo_base::Error::invalid("no first one"));
-    assert!(waiting.join().expect("a thread"), "a batch came through after one that failed");
+    let come = |number: u64| {
+        let turn = Arc::clone(&turn);
+        loom::thread::spawn(move || {
+            let has_come = turn.take(number, || ()).is_ok();
+            assert!(has_come || (turn.check().is_err() && turn.settle().is_err()), "another one is let in");
+            has_come
+        })
+    };
+    let (first, third) = (come(0), come(2));
+    if mistake != Mistake::Untold {
+        turn.fail("there is no second one");
+    }
+    assert!(first.join().expect("a thread"), "a batch that was before the one that failed did not come through");
+    assert!(!third.join().expect("a thread"), "a batch came through after one that failed");
 }
 
 fn check(mistake: Mistake) {
@@ -131,16 +144,17 @@ fn check(mistake: Mistake) {
         Mistake::None => {
             loom.check(|| model_of_rounds(Mistake::None, 1));
             loom.check(|| model_of_turns(Mistake::None));
-            loom.check(model_of_a_failure);
+            loom.check(|| model_of_a_failure(Mistake::None));
             loom.preemption_bound = Some(2);
             loom.check(|| model_of_rounds(Mistake::None, 2));
         }
+        Mistake::Untold => loom.check(move || model_of_a_failure(mistake)),
         Mistake::OutOfOrder | Mistake::Missing => loom.check(move || model_of_turns(mistake)),
         _ => loom.check(move || model_of_rounds(mistake, 1)),
     }
 }
 
-const MISTAKES: [Mistake; 7] = [
+const MISTAKES: [Mistake; 8] = [
     Mistake::EndedEarly,
     Mistake::NotEnded,
     Mistake::EndedRelaxed,
@@ -148,6 +162,7 @@ const MISTAKES: [Mistake; 7] = [
     Mistake::NotClosed,
     Mistake::OutOfOrder,
     Mistake::Missing,
+    Mistake::Untold,
 ];
 
 /// Each mistake in a process of its own: loom's locks may panic again while a model that failed unwinds, which ends the process.

@@ -131,6 +131,7 @@ fn stopped(error: &biombo_base::Error, edges: u64, adds: bool) -> Failure {
         ErrorKind::Full => {
             format!("make room and go on after them, or from the beginning: what is {done} already is passed over")
         }
+        ErrorKind::Invalid => "the group after them was refused as a whole, and nothing of it is there".to_owned(),
         _ => "the group after them may be there or not".to_owned(),
     };
     Failure::failed(format!("{error}; {edges} edges before that were {done}, and are durable: {next}"))
@@ -177,4 +178,25 @@ fn gather(updates: &Receiver<Update>, group: &mut Vec<Update>) -> bool {
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use biombo_base::Error;
+
+    use super::*;
+
+    /// Fails when a group that was refused before it was recorded is said to be there or not, or one that may be recorded is said not to be there.
+    #[test]
+    fn what_is_left_of_a_group_is_said_as_it_is() {
+        for (error, said) in [
+            (Error::invalid("too many"), "nothing of it is there"),
+            (Error::new(ErrorKind::Full, "no room"), "make room"),
+            (Error::new(ErrorKind::Io, "bad disk"), "may be there or not"),
+            (Error::poisoned("bad disk"), "may be there or not"),
+        ] {
+            let Failure::Failed(message) = stopped(&error, 7, true) else { panic!("another failure for {error}") };
+            assert!(message.contains("7 edges before that were added") && message.contains(said), "{message}");
+        }
+    }
 }

@@ -108,18 +108,18 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
     let is_directed = args.directed || (!args.undirected && list.is_directed.unwrap_or(true));
     let shape = if is_directed { Shape::DIRECTED } else { Shape::UNDIRECTED };
     let graph = Csr::build(list.ids.len(), &list.edges, shape, &mut team)?;
-    {
-        let _owner = Owner::make(&*io, &args.dir)?;
-        // Somebody may have been faster.
-        refuse_another(&*io, &args.dir)?;
-        // Before the graph, with which the command has done what it was asked: nothing may fail after that.
-        said.keep(&*io, &args.dir)?;
-    }
-    let media = make(args, &io, &graph, &list.ids, shape.keeps_loops).inspect_err(|_| {
+    // From the placement to the graph, or to the end of both: what another load is writing is no business of this one.
+    let owner = Owner::make(&*io, &args.dir)?;
+    // Somebody may have been faster.
+    refuse_another(&*io, &args.dir)?;
+    // Before the graph, with which the command has done what it was asked: nothing may fail after that.
+    said.keep(&*io, &args.dir)?;
+    let media = make(args, &io, &owner, &graph, &list.ids, shape.keeps_loops).inspect_err(|_| {
         if refuse_another(&*io, &args.dir).is_ok() {
             Said::forget(&*io, &args.dir);
         }
     })?;
+    drop(owner);
     let loaded = Loaded {
         vertices: graph.vertices() as u64,
         edges: graph.edges(),
@@ -150,18 +150,17 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
 }
 
 /// Make the graph durable, as a whole or not at all; what it is kept on.
-fn make(args: &LoadArgs, io: &Arc<dyn Io>, graph: &Csr, ids: &Ids, keeps_loops: bool) -> Done<Media> {
+fn make(args: &LoadArgs, io: &Arc<dyn Io>, owner: &Owner, graph: &Csr, ids: &Ids, keeps_loops: bool) -> Done<Media> {
+    let dir = &args.dir;
     match (args.layout, args.media) {
         (Layout::Csr, _) => {
-            let _owner = Owner::make(&**io, &args.dir)?;
-            refuse_another(&**io, &args.dir)?;
-            file::save(&**io, &args.dir, graph, ids)?;
+            file::save(&**io, dir, graph, ids)?;
             Ok(Media::Disk)
         }
-        (_, MediaArg::Pmem) => Ok(Media::Pmem(Durable::create_on_pmem(io, &args.dir, graph, ids, keeps_loops)?)),
+        (_, MediaArg::Pmem) => Ok(Media::Pmem(Durable::create_owned_on_pmem(owner, io, dir, graph, ids, keeps_loops)?)),
         // Other layouts and media were refused.
         (_, MediaArg::Disk | MediaArg::Dram) => {
-            Durable::create_from(io, &args.dir, graph, ids, keeps_loops)?;
+            Durable::create_owned(owner, io, dir, graph, ids, keeps_loops)?;
             Ok(Media::Disk)
         }
     }

@@ -241,3 +241,28 @@ fn loops_go<L: Layout>() {
         assert!(snapshot.out_neighbors(1).contains(&1), "one that nobody deleted is there");
     }
 }
+
+#[test]
+fn a_loop_that_a_graph_began_with_moves_with_its_vertex() {
+    over_layouts!(loop_moves());
+}
+
+/// Fails when loops are left out where a vertex gets another number, and not where updates come in.
+fn loop_moves<L: Layout>() {
+    for is_directed in [false, true] {
+        let csr = Csr::build(3, &[[2, 2], [0, 1]], Shape { is_directed, keeps_loops: true }, &mut team()).unwrap();
+        let graph = Changing::<L>::from_view(&csr, &Ids::dense(3), false, &mut team()).unwrap();
+        graph.apply(&[Update::DeleteVertex(0), Update::InsertEdge(1, 1)]).unwrap();
+        assert_eq!(graph.neighbors(2), Some(vec![2]), "vertex 2 has another number, and its loop");
+        assert_eq!(graph.in_neighbors(2), Some(vec![2]));
+        assert_eq!(graph.neighbors(1), Some(vec![]), "new ones are left out");
+        // Both ends are new, so that it comes in where vertices are made.
+        graph.apply(&[Update::InsertEdge(7, 7)]).unwrap();
+        assert_eq!(graph.neighbors(7), Some(vec![]));
+        let snapshot = graph.snapshot(&mut team()).unwrap();
+        snapshot.verify().unwrap();
+        assert_eq!(snapshot.edges(), 1);
+        graph.apply(&[Update::DeleteEdge(2, 2)]).unwrap();
+        assert_eq!(graph.neighbors(2), Some(vec![]));
+    }
+}

@@ -38,3 +38,41 @@ fn after_one_that_ends_in_the_middle_nobody_waits_for_ever() {
     });
     assert!(turn.take(2, || ()).is_err());
 }
+
+/// Fails when a batch that ends before its turn leaves others waiting for it, or when who asks is not told.
+#[test]
+fn after_one_that_ends_before_its_turn_nobody_waits_for_ever() {
+    let turn = Turn::from(0);
+    let passed = turn.through(|| turn.take(0, || 7));
+    assert_eq!((passed.unwrap(), turn.check().is_ok(), turn.settle().is_ok()), (7, true, true));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| turn.through(|| turn.take(2, || ())));
+        assert!(catch_unwind(AssertUnwindSafe(|| turn.through(|| panic!("before its turn")))).is_err());
+        assert_eq!(waiting.join().unwrap().unwrap_err().kind(), ErrorKind::Poisoned);
+    });
+    for said in [turn.check(), turn.settle()] {
+        assert_eq!(said.unwrap_err().kind(), ErrorKind::Poisoned);
+    }
+}
+
+/// Fails when who settles does not wait for one that is at work, and that ends in the middle.
+#[test]
+fn who_settles_waits_for_who_is_at_work() {
+    let turn = Turn::from(0);
+    let (began, begins) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let turn = &turn;
+        scope.spawn(move || {
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                turn.take(0, || {
+                    began.send(()).unwrap();
+                    std::thread::sleep(Duration::from_millis(50));
+                    panic!("in the middle");
+                })
+            }));
+            assert!(ended.is_err());
+        });
+        begins.recv().unwrap();
+        assert_eq!(turn.settle().unwrap_err().kind(), ErrorKind::Poisoned);
+    });
+}

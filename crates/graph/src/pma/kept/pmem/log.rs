@@ -16,7 +16,8 @@
 //! 2. Behind the last record there are zeros when the log is opened for appending, persistently: whoever opens it clears what a crash
 //!    has left there.
 //! 3. All that was read when the log was opened is persistent before anything is appended.
-//! 4. After a fence failed, or the making of a segment for another reason than lack of room, nothing is appended any more.
+//! 4. After a fence failed, or the making of a segment for another reason than lack of room, or after who appends a group ended in the
+//!    middle of it, nothing is appended any more.
 //!
 //! Crash argument: of the records since the last fence any part may be there. The log ends before the first that is not whole: a line or a word
 //! that is missing fails the checksum. Those behind it were never acknowledged, and must not come back when the gap is filled by another
@@ -103,6 +104,25 @@ struct Tail {
     failed: Option<String>,
 }
 
+/// A group that somebody appends. If that ends in the middle, its records may be there or not, and everybody whose they are hears of it.
+struct Group<'t> {
+    tail: &'t mut Tail,
+    waiting: Vec<Arc<Waiting>>,
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        for waiting in &self.waiting {
+            let mut outcome = locked(&waiting.outcome);
+            if outcome.is_none() {
+                let why =
+                    self.tail.failed.get_or_insert_with(|| "a thread ended in the middle of appending".to_owned());
+                *outcome = Some(Err(Error::poisoned(why)));
+            }
+        }
+    }
+}
+
 impl Tail {
     /// Make all records persistent.
     fn fence(&mut self) -> Result<()> {
@@ -187,7 +207,7 @@ impl Log {
     }
 
     fn append_group(&self, tail: &mut Tail) {
-        let group = std::mem::take(&mut *locked(&self.waiting));
+        let Group { tail, waiting: group } = &mut Group { tail, waiting: std::mem::take(&mut *locked(&self.waiting)) };
         let mut outcomes: Vec<Result<u64>> = group.iter().map(|waiting| self.put(tail, waiting)).collect();
         if group.iter().any(|waiting| waiting.durability == Durability::Sync)
             && let Err(error) = tail.fence()

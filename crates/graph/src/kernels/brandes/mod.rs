@@ -6,15 +6,18 @@
 //! threads, and sums follow the order of lists: the answer is the same, to the last bit, for any number of threads.
 //!
 //! Numbers of paths grow past what an `f64` holds, in a grid of 520 by 520 vertices already. Only their ratios between a level and the
-//! next one count, so a level whose numbers get large is scaled down, by a power of two that the way back knows.
+//! next one count, so a level whose numbers get large is scaled down, by a power of two that the way back knows. Where those of one level lie too
+//! far apart for that, in a grid of 1,010 by 1,010 vertices seen from a corner, each has an exponent of its own: [`wide`].
 //!
 //! Sources: Brandes, "A Faster Algorithm for Betweenness Centrality", Journal of Mathematical Sociology 25(2), 2001; Madduri, Ediger, Jiang,
 //! Bader, Chavarría-Miranda, "A faster parallel algorithm and efficient multithreaded implementations for evaluating betweenness
 //! centrality on massive datasets", IPDPS 2009 (dependencies by levels).
 
+mod wide;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use biombo_base::{Error, Result};
+use biombo_base::Result;
 
 use super::bfs::{self, Frontier};
 use super::check_source;
@@ -22,6 +25,7 @@ use crate::bitmap::Bitmap;
 use crate::media::Array;
 use crate::team::Team;
 use crate::view::{Lists, View};
+use wide::{Large, Wide};
 
 /// Vertices of a level that a thread takes at once.
 const LEVEL_GRAIN: usize = 128;
@@ -54,9 +58,10 @@ impl Values {
 
 /// For each vertex, the sum over `sources` of the shares of shortest paths from there to each other vertex that go through it; the
 /// ends of a path do not count. With all vertices as sources that is the betweenness centrality, in an undirected graph twice: each
-/// path is seen from both ends. O(vertices + edges) a source; 32 bytes a vertex.
+/// path is seen from both ends. O(vertices + edges) a source; 32 bytes a vertex, 8 more for a source as in the next paragraph.
 ///
-/// Numbers of paths are `f64`: exact up to 2^53 of them, rounded beyond, without an upper limit.
+/// Numbers of paths are `f64`: exact up to 2^53 of them, rounded beyond, without an upper limit. A source for which those to vertices equally
+/// far from it lie further apart than 2^900 takes some times as long.
 ///
 /// ```
 /// use biombo_graph::csr::{Csr, Shape};
@@ -68,8 +73,7 @@ impl Values {
 /// ```
 ///
 /// # Errors
-/// `Invalid` for a source that is no vertex, and when the numbers of shortest paths to vertices equally far from it lie further apart than
-/// 2^900; `Io` when there is no memory.
+/// `Invalid` for a source that is no vertex; `Io` when there is no memory.
 pub fn brandes<V: View>(view: &V, sources: &[u32], team: &mut Team) -> Result<Array<f64>> {
     let vertices = view.vertices();
     sources.iter().try_for_each(|source| check_source(*source, vertices))?;
@@ -78,6 +82,8 @@ pub fn brandes<V: View>(view: &V, sources: &[u32], team: &mut Team) -> Result<Ar
     let (paths, shares) = (Values(blocks.any(team)?), Values(blocks.any(team)?));
     let level = Bitmap::new(vertices, team)?;
     let (in_lists, out_lists) = (view.in_lists(), view.out_lists());
+    // Taken when a source needs them.
+    let mut exponents: Option<Array<AtomicU64>> = None;
     for &source in sources {
         let levels = bfs::levels(view, source, team)?;
         paths.set(source, 1.0);
@@ -95,7 +101,17 @@ pub fn brandes<V: View>(view: &V, sources: &[u32], team: &mut Team) -> Result<Ar
                 }
             });
             above.clear_from(&level, team);
-            scales.push(paths.scaled(below, spans, source, team)?);
+            match paths.scaled(below, spans, team) {
+                Some(scale) => scales.push(scale),
+                None => break,
+            }
+        }
+        if scales.len() < levels.len() {
+            let taken = exponents.take().map_or_else(|| blocks.any(team), Ok)?;
+            let exponents = exponents.insert(taken);
+            let wide = Wide { scores: &scores, mantissas: &paths, exponents, dependencies: &shares, level: &level };
+            wide.add(view, source, &levels, team);
+            continue;
         }
         let nothing = Frontier::default();
         for (at, here) in levels.iter().enumerate().rev() {
@@ -145,19 +161,17 @@ impl Span {
 }
 
 impl Values {
-    /// Make the numbers of paths to the vertices of a level smaller, if they are large: by which factor.
-    fn scaled(&self, level: &Frontier, spans: Vec<Span>, source: u32, team: &mut Team) -> Result<f64> {
+    /// Make the numbers of paths to the vertices of a level smaller, if they are large: by which factor. `None` where they lie too far apart
+    /// for one.
+    fn scaled(&self, level: &Frontier, spans: Vec<Span>, team: &mut Team) -> Option<f64> {
         if spans.iter().all(|span| span.most <= PATHS_MAX) {
-            return Ok(1.0);
+            return Some(1.0);
         }
         if spans.iter().any(|span| span.least * SCALE < PATHS_MIN) {
-            return Err(Error::invalid(format!(
-                "the numbers of shortest paths from vertex {source} to others equally far from it lie too far apart: \
-                 leave this source out"
-            )));
+            return None;
         }
         each(level, team, |vertex| self.set(vertex, self.get(vertex) * SCALE));
-        Ok(SCALE)
+        Some(SCALE)
     }
 }
 
@@ -191,7 +205,7 @@ fn scores_plainly<V: View>(view: &V, sources: &[u32]) -> Vec<f64> {
     for &source in sources {
         let (mut depths, mut shares) = (vec![-1i64; vertices], vec![0.0; vertices]);
         let mut paths = vec![Large::default(); vertices];
-        (depths[source as usize], paths[source as usize]) = (0, Large { mantissa: 1.0, exponent: 0 });
+        (depths[source as usize], paths[source as usize]) = (0, Large::ONE);
         let mut stack = vec![source];
         let mut at = 0;
         while let Some(&vertex) = stack.get(at) {
@@ -219,28 +233,4 @@ fn scores_plainly<V: View>(view: &V, sources: &[u32]) -> Vec<f64> {
         }
     }
     scores
-}
-
-/// A number of any size: `mantissa` times 2 to the power of `exponent`.
-#[derive(Clone, Copy, Default)]
-struct Large {
-    mantissa: f64,
-    exponent: i32,
-}
-
-impl Large {
-    fn plus(self, other: Self) -> Self {
-        let exponent = self.exponent.max(other.exponent);
-        let of = |number: Self| number.mantissa * 2f64.powi(number.exponent - exponent);
-        let mantissa = of(self) + of(other);
-        // So far from the limit that a sum of two never meets it.
-        match mantissa > PATHS_MAX {
-            true => Self { mantissa: mantissa * SCALE, exponent: exponent + 500 },
-            false => Self { mantissa, exponent },
-        }
-    }
-
-    fn by(self, other: Self) -> f64 {
-        self.mantissa / other.mantissa * 2f64.powi(self.exponent - other.exponent)
-    }
 }
