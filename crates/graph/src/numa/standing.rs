@@ -73,6 +73,11 @@ impl Standing {
         self.kept
     }
 
+    /// Somebody else has brought memory of the graph to other nodes since: all of it is brought to its own with the next snapshot. Owners stay.
+    pub fn memory_has_moved(&mut self) {
+        self.laid.clear();
+    }
+
     /// The graph as `snapshot` has it, on its nodes. O(vertices), shared by the team, and a call of the system for each stretch of memory
     /// that is not where it belongs.
     ///
@@ -92,7 +97,7 @@ impl Standing {
         self.owners = Some(owners.clone());
         let placed = Placed::owned(snapshot, owners.clone());
         let Some(home) = self.home.clone() else { return Ok(placed) };
-        if !home.is_idle() {
+        if !home.is_idle() && snapshot.stays().is_none() {
             self.lay(&home, snapshot, &owners)?;
         }
         Ok(placed.at_home(home))
@@ -194,5 +199,9 @@ mod tests {
         graph.apply(&updates).unwrap();
         let after = place(&graph, &mut team).unwrap();
         assert!((17..=18).contains(&after), "one section, rewritten in both directions: {after}");
+        standing.memory_has_moved();
+        let snapshot = graph.snapshot(&mut team).unwrap();
+        standing.place(&snapshot, &mut team).unwrap();
+        assert_eq!(standing.kept().stretches, after + 16, "all of it");
     }
 }
