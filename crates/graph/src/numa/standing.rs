@@ -161,9 +161,9 @@ mod tests {
                 let kept = standing.kept().units;
                 assert!(kept - before <= 4, "{placement}, round {round}: {} units at once", kept - before);
                 before = kept;
-                // All that comes leads to the first vertices, and some to new ones.
+                // All that comes leads to vertices of the first unit, no edge twice, and some to new ones.
                 let updates: Vec<Update> = (0..6000u64)
-                    .map(|n| Update::InsertEdge(n * 7 % 3000, (n * 13 + round * 977) % 3000))
+                    .map(|n| Update::InsertEdge(n * 7 % 1000, (n * 13 + n / 1000 * 17 + round * 977) % 1000))
                     .chain((0..300).map(|n| Update::InsertEdge(n, 70_000 + round * 300 + n)))
                     .collect();
                 graph.apply(&updates).unwrap();
@@ -198,7 +198,9 @@ mod tests {
         let updates: Vec<Update> = (0..4000).map(|n| Update::InsertEdge(n % 1024, n % 900)).collect();
         graph.apply(&updates).unwrap();
         let after = place(&graph, &mut team).unwrap();
-        assert!((17..=18).contains(&after), "one section, rewritten in both directions: {after}");
+        // What comes is more than a node may have too much: another section goes to the other node, in both directions too.
+        assert_eq!(standing.kept().units, 1);
+        assert!((19..=20).contains(&after), "one section, rewritten in both directions, and one that went: {after}");
         standing.memory_has_moved();
         let snapshot = graph.snapshot(&mut team).unwrap();
         standing.place(&snapshot, &mut team).unwrap();

@@ -176,7 +176,7 @@ mod tests {
             .collect();
         let (mut points, mut random, mut images) = (medium.crash_points(), Random(1), HashSet::new());
         loop {
-            for crash in points.crashes(100, &mut random) {
+            for crash in points.crashes(300, &mut random) {
                 let image = points.image(crash);
                 if !images.insert(image.image_hash()) && !matches!(crash, Crash::Kill(_)) {
                     continue;
