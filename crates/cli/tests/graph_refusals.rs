@@ -97,7 +97,9 @@ fn a_full_disk_in_the_middle_of_graph_add_leaves_what_was_acknowledged_and_says_
 fn a_full_disk_in_the_middle_of_graph_load_leaves_no_graph_and_room_for_another_try() {
     let edges = many();
     // Both directions of that many edges take 9.6 MB.
-    for (options, size) in [("--layout pma", "6m"), ("--layout csr", "3m"), ("--media pmem", "3m")] {
+    let all =
+        [("--layout pma", "6m"), ("--layout csr", "3m"), ("--media pmem", "3m"), ("--layout csr --media pmem", "3m")];
+    for (options, size) in all {
         let dir = tempdir().expect("a directory");
         let Some(mount) = Mount::tmpfs(&dir.path().join("full"), &format!("size={size}")) else {
             println!("skipped: mounting needs root");
@@ -127,7 +129,7 @@ fn a_placement_that_cannot_be_kept_fails_before_the_graph_is_there_and_none_is_l
     // A directory in the way of the file that is renamed.
     fs::create_dir_all(dir.path().join("g/NODES.tmp/x")).expect("made");
     let load = |options: &str| biombo_with(words(&format!("graph load DIR/g - {options}"), dir.path()), b"1 2\n");
-    for layout in ["--layout pma", "--layout csr", "--media pmem"] {
+    for layout in ["--layout pma", "--layout csr", "--media pmem", "--layout csr --media pmem"] {
         refused(&load(&format!("{layout} --placement degree --nodes 3")), &["NODES"]);
         refused(&run("graph stat DIR/g", dir.path()), &["there is no graph"]);
     }

@@ -19,6 +19,10 @@ impl Spreading for Csr {
         }
         Ok(())
     }
+
+    fn stays(&self) -> Option<&'static str> {
+        self.backing().map(|_| "the lists of a static graph on persistent memory stay where its device is")
+    }
 }
 
 impl Csr {

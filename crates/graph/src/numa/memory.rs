@@ -47,6 +47,11 @@ impl Allocation {
 pub trait Spreading {
     /// Hand `visit` the memory of the lists of `vertices`, in ascending order.
     fn memory_of(&self, vertices: Range<usize>, visit: &mut dyn FnMut(Memory<'_>) -> Result<()>) -> Result<()>;
+
+    /// Why its lists are left where they are, if they are no memory that a node may have.
+    fn stays(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// A stretch of memory.
@@ -152,12 +157,12 @@ impl Home {
         stretches.into_iter().try_for_each(|(range, node)| place(&array[range], Policy::Prefer(self.node(node))))
     }
 
-    /// Bring the lists of a layout of `vertices` vertices to the nodes of these.
+    /// Bring the lists of a layout of `vertices` vertices to the nodes of these, unless they [stay](Spreading::stays) where they are.
     ///
     /// # Errors
     /// Those of [`place`]: what could not be placed lies where it did.
     pub fn place_lists(&self, lists: &impl Spreading, vertices: usize, owners: &Owners) -> Result<()> {
-        if self.is_idle() {
+        if self.is_idle() || lists.stays().is_some() {
             return Ok(());
         }
         if self.allocation == Allocation::Interleave || owners.is_striped() {

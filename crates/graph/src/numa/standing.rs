@@ -96,6 +96,11 @@ impl Standing {
         self.refusal.as_ref()
     }
 
+    /// Somebody else has brought memory of the graph to other nodes since: all of it is brought to its own with the next snapshot. Owners stay.
+    pub fn memory_has_moved(&mut self) {
+        self.laid.clear();
+    }
+
     /// The graph as `snapshot` has it, on its nodes. O(vertices), shared by the team, and a call of the system for each stretch of memory
     /// that is not where it belongs. What the system refuses to bring there is counted ([`kept`](Self::kept)), and tried again next time.
     pub fn place<'v, V: View + Spreading>(&mut self, snapshot: &'v V, team: &mut Team) -> Placed<'v, V> {
@@ -112,7 +117,7 @@ impl Standing {
         self.owners = Some(owners.clone());
         let placed = Placed::owned(snapshot, owners.clone());
         let Some(home) = self.home.clone() else { return placed };
-        if !home.is_idle() {
+        if !home.is_idle() && snapshot.stays().is_none() {
             self.lay(&home, snapshot, &owners);
         }
         placed.at_home(home)
@@ -186,9 +191,9 @@ mod tests {
                 let kept = standing.kept().units;
                 assert!(kept - before <= 4, "{placement}, round {round}: {} units at once", kept - before);
                 before = kept;
-                // All that comes leads to the first vertices, and some to new ones.
+                // All that comes leads to vertices of the first unit, no edge twice, and some to new ones.
                 let updates: Vec<Update> = (0..6000u64)
-                    .map(|n| Update::InsertEdge(n * 7 % 3000, (n * 13 + round * 977) % 3000))
+                    .map(|n| Update::InsertEdge(n * 7 % 1000, (n * 13 + n / 1000 * 17 + round * 977) % 1000))
                     .chain((0..300).map(|n| Update::InsertEdge(n, 70_000 + round * 300 + n)))
                     .collect();
                 graph.apply(&updates).unwrap();
@@ -232,6 +237,11 @@ mod tests {
         assert_eq!((since.stretches, since.refused), (2 + 2 * after.units, 0));
         graph.apply(&(4096..8192).map(Update::DeleteVertex).collect::<Vec<_>>()).unwrap();
         assert_eq!(place(&graph, &mut team).map(|(_, laid)| laid), Some(8), "sections that went are remembered");
+        let before = standing.kept();
+        standing.memory_has_moved();
+        let snapshot = graph.snapshot(&mut team).unwrap();
+        standing.place(&snapshot, &mut team);
+        assert_eq!(standing.kept().since(before).stretches, 8, "all of it");
     }
 
     /// Fails when a graph that cannot be brought to its nodes cannot be seen on them either.

@@ -2,18 +2,20 @@
 //!
 //! A [`Plan`] says what; [`run`] does it and hands out a [`Record`] for each step:
 //!
-//! - `load`: the layout is made of all edges in memory;
+//! - `load`: the layout is made of all edges in memory; the static one on persistent memory too, if that is asked for;
 //! - `ingest`: a dynamic layout is made of a tenth of the edges, the others come in batches from all threads; a snapshot and a checkpoint
 //!   after that are timed apart;
 //! - `churn`: a share of the edges is deleted, and inserted again in another order, both in batches from all threads;
 //! - `placement`: how many edges each NUMA node has under each placement, where there are several nodes;
 //! - `kernel`: a kernel over a layout under a placement, the layouts and placements in turns, trial by trial, so that what the machine does
-//!   meanwhile meets all alike. On request the dynamic layouts take updates in meanwhile, each trial on a snapshot of the graph as it was given.
+//!   meanwhile meets all alike. On request the dynamic layouts take updates in meanwhile, each trial on a snapshot of the graph as it was given;
+//!   on several nodes its placement is that of the snapshot before, mended where a node has too much.
 //!
 //! Each answer is verified against the definition of what was asked once, and by its hash afterwards: all layouts, placements, threads and trials
 //! have to give the same one.
 
 mod kernel;
+mod loaded;
 mod nodes;
 mod record;
 mod stream;
@@ -28,14 +30,15 @@ use biombo_graph::edges::EdgeList;
 use biombo_graph::generate::Drawn;
 use biombo_graph::ids::Ids;
 use biombo_graph::media::Array;
-use biombo_graph::numa::{Load, Owners, Placement};
-use biombo_graph::pma::{self, Changing, Snapshot, Update};
+use biombo_graph::numa::{Load, Owners, Placed, Placement};
+use biombo_graph::pma::{self, Changing, Update};
 use biombo_graph::team::Team;
 use biombo_graph::view::View;
 use biombo_graph::{Edge, adjacency, buffered};
 
 pub use kernel::Kernel;
 use kernel::{Answer, Answers};
+use loaded::{Live, Loaded, Of, Standings, Turn, on_pmem};
 use nodes::{Laid, Nodes, Teams};
 pub use nodes::{NodesPlan, Placing, Whole};
 pub use record::{Record, Step};
@@ -96,14 +99,14 @@ impl Memory {
     }
 }
 
-/// Where a graph that takes edges in is kept.
+/// Where a graph is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Media {
     /// In memory only.
     Dram,
     /// Each batch is durable in the journal when it is acknowledged.
     Disk,
-    /// Each batch is durable in persistent memory, or what plays it, when it is acknowledged.
+    /// Each batch is durable in persistent memory, or what plays it, when it is acknowledged. A static graph is read there.
     Pmem,
 }
 
@@ -127,7 +130,7 @@ pub struct Plan {
     pub shape: Option<Shape>,
     /// The layouts whose kernels are run in turns.
     pub layouts: Vec<Layout>,
-    /// Where graphs are kept that take edges in.
+    /// Where graphs are kept that take edges in. With persistent memory among them kernels run over the static layout there too, in turns.
     pub media: Vec<Media>,
     /// The kernels.
     pub kernels: Vec<Kernel>,
@@ -154,8 +157,17 @@ pub struct Plan {
 impl Plan {
     /// How many times a kernel is run.
     pub fn runs(&self) -> u64 {
-        let placings: usize = self.layouts.iter().map(|layout| self.placings(*layout).len()).sum();
+        let turns = |layout: &Layout| {
+            let copies = if *layout == Layout::Csr && self.has_csr_on_pmem() { 2 } else { 1 };
+            copies * self.placings(*layout).len()
+        };
+        let placings: usize = self.layouts.iter().map(turns).sum();
         (self.threads.len() * self.kernels.len() * placings) as u64 * u64::from(self.trials)
+    }
+
+    /// Whether kernels run over the static layout on persistent memory, beside the one in memory.
+    pub fn has_csr_on_pmem(&self) -> bool {
+        self.layouts.contains(&Layout::Csr) && self.media.contains(&Media::Pmem)
     }
 
     /// Those that a layout is run under.
@@ -237,60 +249,6 @@ struct Bench<'p> {
     teams: Teams,
 }
 
-/// A layout with a graph in it.
-enum Loaded {
-    Csr(Csr),
-    Pma(Live<pma::Image>),
-    Adjacency(Live<adjacency::Section>),
-    Buffered(Live<buffered::Section>),
-}
-
-/// A graph that may change, as it was at a moment.
-struct Live<L: pma::Layout> {
-    graph: Changing<L>,
-    snapshot: Snapshot<L>,
-}
-
-/// What a turn of a kernel came to: seconds, a hash of the answer, updates a second meanwhile.
-type Turn = (f64, String, Option<f64>);
-
-impl Loaded {
-    /// Where updates come in: the graph as it is now, which is as it was given, since each turn's updates undo themselves.
-    fn take_snapshot(&mut self, stream: Option<u64>, team: &mut Team) -> Result<()> {
-        if stream.is_none() {
-            return Ok(());
-        }
-        match self {
-            Self::Csr(_) => {}
-            Self::Pma(live) => live.snapshot = live.graph.snapshot(team)?,
-            Self::Adjacency(live) => live.snapshot = live.graph.snapshot(team)?,
-            Self::Buffered(live) => live.snapshot = live.graph.snapshot(team)?,
-        }
-        Ok(())
-    }
-
-    /// Bring its lists to where they lie for a turn.
-    fn lay(&mut self, nodes: &Nodes, laid: Laid, load: &Load, team: &mut Team) -> Result<()> {
-        let layout = self.layout().name();
-        match self {
-            Self::Csr(csr) => nodes.lay_static(csr, laid, load, team)?,
-            Self::Pma(live) => nodes.lay(&live.snapshot, layout, laid, load),
-            Self::Adjacency(live) => nodes.lay(&live.snapshot, layout, laid, load),
-            Self::Buffered(live) => nodes.lay(&live.snapshot, layout, laid, load),
-        }
-        Ok(())
-    }
-
-    fn layout(&self) -> Layout {
-        match self {
-            Self::Csr(_) => Layout::Csr,
-            Self::Pma(_) => Layout::Pma,
-            Self::Adjacency(_) => Layout::Adjacency,
-            Self::Buffered(_) => Layout::Buffered,
-        }
-    }
-}
-
 impl Bench<'_> {
     fn run(&mut self, answers: &mut Answers, each: &mut dyn FnMut(&Record) -> Result<()>) -> Result<()> {
         let Edges { edges, ids, shape, .. } = self.edges;
@@ -325,6 +283,8 @@ impl Bench<'_> {
             bytes_per_edge: None,
             bytes_per_in_edge: None,
             stream_per_s: None,
+            units_moved: None,
+            stretches_placed: None,
             edges_per_node: None,
             why: None,
             not_done: bench.nodes.not_done(),
@@ -359,7 +319,7 @@ impl Bench<'_> {
                 }
             }
         }
-        let mut loaded = Vec::new();
+        let (mut loaded, mut csr_on_pmem) = (Vec::new(), None);
         for layout in &plan.layouts {
             let mut step = |bench: &Self, step: Step, seconds: f64, edges: usize, memory: Memory| {
                 let (bytes_per_edge, bytes_per_in_edge) = memory.per_edge(stored);
@@ -374,6 +334,19 @@ impl Bench<'_> {
                 Layout::Csr => {
                     let memory = Memory { bytes: csr.memory_bytes(), in_edges: csr.in_edges_memory_bytes() };
                     step(self, Step::Load, built, edges.len(), memory)?;
+                    if plan.has_csr_on_pmem() {
+                        let (graph, behind, saved) = on_pmem(plan, &csr, ids)?;
+                        let (seconds, (bytes_per_edge, bytes_per_in_edge)) = (built + saved, memory.per_edge(stored));
+                        each(&Record {
+                            pmem: Some(behind.0.clone()),
+                            pmem_is_played: Some(behind.1),
+                            edges_per_s: Some(edges.len() as f64 / seconds),
+                            bytes_per_edge,
+                            bytes_per_in_edge,
+                            ..record(self, *layout, Media::Pmem, Step::Load, seconds)
+                        })?;
+                        csr_on_pmem = Some(Loaded::Csr(graph, Some(behind)));
+                    }
                 }
                 Layout::Pma => loaded.push(Loaded::Pma(self.load(&csr, built, &mut step)?)),
                 Layout::Adjacency => loaded.push(Loaded::Adjacency(self.load(&csr, built, &mut step)?)),
@@ -395,7 +368,7 @@ impl Bench<'_> {
         }
         let source = (0..csr.vertices() as u32).max_by_key(|vertex| csr.out_degree(*vertex));
         if plan.layouts.contains(&Layout::Csr) {
-            loaded.insert(0, Loaded::Csr(csr));
+            loaded.splice(0..0, std::iter::once(Loaded::Csr(csr, None)).chain(csr_on_pmem));
         }
         let Some(source) = source else { return Ok(()) };
         // With how its lists lie.
@@ -406,18 +379,11 @@ impl Bench<'_> {
                     let layout = graph.layout();
                     for placing in plan.placings(layout) {
                         let (laid, why) = nodes.choose(*placing, *kernel, &load);
-                        graph.take_snapshot(plan.stream, &mut self.teams.dealt)?;
-                        let is_new = plan.stream.is_some() && layout.is_dynamic();
-                        if lies.replace(laid) != Some(laid) || is_new {
-                            graph.lay(nodes, laid, &load, &mut self.teams.dealt)?;
-                        }
-                        let (of, dealt) = ((*kernel, source), (laid, &load));
-                        let (seconds, answer, stream_per_s) = match &*graph {
-                            Loaded::Csr(view) => self.placed(of, layout, view, dealt, answers)?,
-                            Loaded::Pma(live) => self.live(of, layout, live, dealt, answers)?,
-                            Loaded::Adjacency(live) => self.live(of, layout, live, dealt, answers)?,
-                            Loaded::Buffered(live) => self.live(of, layout, live, dealt, answers)?,
-                        };
+                        let is_moved = lies.replace(laid) != Some(laid);
+                        let of = Of { kernel: *kernel, source, layout, laid, is_moved, load: &load };
+                        let Turn { seconds, answer, stream_per_s, kept } = self.turn(graph, &of, answers)?;
+                        let (media, behind) = graph.media();
+                        let (pmem, pmem_is_played) = behind.unzip();
                         let (count, bind) = nodes.of_turn(laid);
                         each(&Record {
                             kernel: Some(kernel.name()),
@@ -428,8 +394,12 @@ impl Bench<'_> {
                             answer: Some(answer),
                             verified: Some(true),
                             stream_per_s,
+                            units_moved: kept.map(|kept| kept.units),
+                            stretches_placed: kept.map(|kept| kept.stretches),
                             why,
-                            ..record(self, layout, Media::Dram, Step::Kernel, seconds)
+                            pmem,
+                            pmem_is_played,
+                            ..record(self, layout, media, Step::Kernel, seconds)
                         })?;
                     }
                 }
@@ -466,45 +436,54 @@ impl Bench<'_> {
             step(self, Step::Churn, seconds, updates, Memory::of(&graph))?;
         }
         let snapshot = graph.snapshot(&mut self.teams.dealt)?;
-        Ok(Live { graph, snapshot })
+        Ok(Live { graph, snapshot, standings: Standings::default() })
+    }
+
+    /// A kernel's turn over a layout.
+    fn turn(&mut self, graph: &mut Loaded, of: &Of<'_>, answers: &mut Answers) -> Result<Turn> {
+        match graph {
+            Loaded::Csr(csr, _) => {
+                if of.is_moved {
+                    self.nodes.lay_static(csr, of.laid, of.load, &mut self.teams.dealt)?;
+                }
+                let placed = self.nodes.placed(&*csr, of.laid, of.load);
+                self.timed(of, &placed, answers)
+            }
+            Loaded::Pma(live) => self.live(of, live, answers),
+            Loaded::Adjacency(live) => self.live(of, live, answers),
+            Loaded::Buffered(live) => self.live(of, live, answers),
+        }
     }
 
     /// A kernel over the snapshot of a graph, which takes updates in meanwhile if the plan says so.
-    fn live<L: pma::Layout>(
-        &mut self,
-        of: (Kernel, u32),
-        layout: Layout,
-        live: &Live<L>,
-        dealt: (Laid, &Load),
-        answers: &mut Answers,
-    ) -> Result<Turn> {
-        let Some(rate) = self.plan.stream else { return self.placed(of, layout, &live.snapshot, dealt, answers) };
+    fn live<L: pma::Layout>(&mut self, of: &Of<'_>, live: &mut Live<L>, answers: &mut Answers) -> Result<Turn> {
+        let Some(rate) = self.plan.stream else {
+            if of.is_moved {
+                self.nodes.lay(&live.snapshot, of.layout.name(), of.laid, of.load);
+            }
+            let placed = self.nodes.placed(&live.snapshot, of.laid, of.load);
+            return self.timed(of, &placed, answers);
+        };
+        // The graph as it is now, which is as it was given, since each turn's updates undo themselves.
+        live.snapshot = live.graph.snapshot(&mut self.teams.dealt)?;
+        let (placed, kept) = live.standings.placed(&live.snapshot, of, self.nodes, &mut self.teams.dealt);
         let Edges { edges, ids, .. } = self.edges;
-        let kernel = || self.placed(of, layout, &live.snapshot, dealt, answers);
+        let kernel = || self.timed(of, &placed, answers);
         let (turn, updates_per_s) = stream::meanwhile(&live.graph, edges, ids, rate, kernel)?;
-        let (seconds, answer, _) = turn?;
-        Ok((seconds, answer, Some(updates_per_s)))
+        Ok(Turn { stream_per_s: Some(updates_per_s), kept, ..turn? })
     }
 
-    /// A kernel from a source over a graph with its vertices dealt to nodes.
-    fn placed<V: View>(
-        &mut self,
-        (kernel, source): (Kernel, u32),
-        layout: Layout,
-        view: &V,
-        (laid, load): (Laid, &Load),
-        answers: &mut Answers,
-    ) -> Result<Turn> {
-        let placed = self.nodes.placed(view, laid, load);
+    /// A kernel over a graph that lies where it has to.
+    fn timed<V: View>(&mut self, of: &Of<'_>, placed: &Placed<'_, V>, answers: &mut Answers) -> Result<Turn> {
         // Made when first asked for: no part of the kernel.
         placed.blocks();
-        let begun = Instant::now();
-        let answer = Answer::of(kernel, &placed, source, self.teams.of(laid))?;
+        let (kernel, begun) = (of.kernel, Instant::now());
+        let answer = Answer::of(kernel, placed, of.source, self.teams.of(of.laid))?;
         let seconds = begun.elapsed().as_secs_f64();
-        let hash = answers.check(kernel, &placed, source, &answer).map_err(|what| {
-            wrong(format!("{} over {} with {} threads: {what}", kernel.name(), layout.name(), self.threads))
+        let answer = answers.check(kernel, placed, of.source, &answer).map_err(|what| {
+            wrong(format!("{} over {} with {} threads: {what}", kernel.name(), of.layout.name(), self.threads))
         })?;
-        Ok((seconds, hash, None))
+        Ok(Turn { seconds, answer, stream_per_s: None, kept: None })
     }
 
     /// Delete a share of the edges and insert it again in another order; seconds and updates.

@@ -197,6 +197,19 @@ impl Nodes {
         (!said.is_empty()).then(|| said.join("; "))
     }
 
+    pub(super) fn note_unplaced(&self, error: &Error) {
+        self.note(format!("memory lies where the system puts it: {error}"));
+    }
+
+    /// Where memory lies where it is touched first: the lists of a layout that changes do not lie at home.
+    pub(super) fn note_first_touch(&self, layout: &str) {
+        if self.allocation() == Allocation::FirstTouch {
+            self.note(format!(
+                "the lists of {layout} lie where they were made, and are not touched first by their nodes"
+            ));
+        }
+    }
+
     fn note(&self, what: String) {
         let mut said = self.not_done.borrow_mut();
         if !said.contains(&what) {
@@ -235,7 +248,7 @@ impl Nodes {
     }
 
     /// Where memory is of a graph that lies so.
-    fn home(&self, laid: Laid) -> &Arc<Home> {
+    pub(super) fn home(&self, laid: Laid) -> &Arc<Home> {
         let Laid::Whole(of) = laid else { return &self.home };
         self.whole.iter().find(|(whole, _)| *whole == of).map_or(&self.home, |(_, home)| home)
     }
@@ -255,22 +268,24 @@ impl Nodes {
         if self.count() == 1 {
             return;
         }
+        if let Some(why) = graph.stays() {
+            self.note(why.to_owned());
+            return;
+        }
         let owners = match laid {
             Laid::Dealt(_) if self.allocation() == Allocation::FirstTouch => {
-                self.note(format!(
-                    "the lists of {layout} lie where they were made, and are not touched first by their nodes"
-                ));
+                self.note_first_touch(layout);
                 return;
             }
             Laid::Dealt(placement) => Owners::new(placement, self.count(), load),
             Laid::Whole(_) => Owners::one(),
         };
         if let Err(error) = self.home(laid).place_lists(graph, graph.vertices(), &owners) {
-            self.note(format!("memory lies where the system puts it: {error}"));
+            self.note_unplaced(&error);
         }
     }
 
-    /// The same for a static graph, which is copied where memory lies where it is touched first.
+    /// The same for a static graph, which is copied where memory lies where it is touched first, unless it stays where it is.
     ///
     /// # Errors
     /// `Io` when there is no memory.
@@ -278,6 +293,7 @@ impl Nodes {
         if let Laid::Dealt(placement) = laid
             && self.count() > 1
             && self.allocation() == Allocation::FirstTouch
+            && csr.stays().is_none()
         {
             let blocks = csr.blocks().clone().dealt(Owners::new(placement, self.count(), load));
             *csr = csr.touched_first(&blocks, team)?;

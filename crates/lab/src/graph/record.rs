@@ -31,7 +31,7 @@ pub struct Record {
     pub edges: u64,
     /// The layout's name.
     pub layout: &'static str,
-    /// The medium's name.
+    /// The medium's name: of a kernel, where the lists are that it reads.
     pub media: &'static str,
     /// What is behind the medium `pmem`: MAP_SYNC, or what plays it. Of other media nothing.
     pub pmem: Option<String>,
@@ -73,6 +73,11 @@ pub struct Record {
     pub bytes_per_in_edge: Option<f64>,
     /// Updates a second that the graph took in while the kernel ran.
     pub stream_per_s: Option<f64>,
+    /// Units of vertices that went to another node since the turn before, for balance: of graphs that take updates in, on several nodes.
+    pub units_moved: Option<usize>,
+    /// Stretches of memory that were brought to their node for this turn: all where the graph lay otherwise in between, or else what was
+    /// rewritten elsewhere since.
+    pub stretches_placed: Option<usize>,
     /// Edges that lead to the vertices of each node, under one placement.
     pub edges_per_node: Option<Vec<u64>>,
     /// Why `auto` chose this placement.

@@ -15,6 +15,7 @@ use biombo_graph::pma::{Changing, Durability, Durable, DurableChanging, DurableO
 use biombo_graph::team::Team;
 use biombo_graph::view::View;
 
+use super::loaded::Behind;
 use super::{Media, Memory, Plan};
 use crate::measure::file_system;
 
@@ -123,7 +124,7 @@ pub(super) struct Ingested {
     /// Stored ones.
     pub(super) edges: u64,
     /// What is behind the medium `pmem`, and whether it is played.
-    pub(super) pmem: Option<(String, bool)>,
+    pub(super) pmem: Option<Behind>,
 }
 
 /// What `work` gives, and how long it takes.
@@ -134,7 +135,7 @@ fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
 }
 
 /// What is behind `pmem` in `dir`, in a few words.
-fn behind(backing: Backing, dir: &Path) -> String {
+pub(super) fn behind(backing: Backing, dir: &Path) -> String {
     match backing {
         Backing::Dax(lines) => format!("MAP_SYNC, {lines}"),
         Backing::Memory(lines) => format!("played by memory, {lines}"),

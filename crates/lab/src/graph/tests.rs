@@ -39,14 +39,15 @@ fn every_step_is_measured_and_all_answers_are_the_same() {
     let plan = plan("kron:10:8", dir.path().to_owned());
     let records = records(&plan).unwrap();
     assert_eq!(plan.runs(), records.iter().filter(|record| record.step == Step::Kernel).count() as u64);
-    // For each number of threads: three layouts that take edges in on three media, four loads, three churns, five kernels twice over
-    // four layouts. On one node no placements are shown.
-    assert_eq!(records.len(), 2 * (3 * 3 + 4 + 3 + 5 * 2 * 4));
+    // For each number of threads: three layouts that take edges in on three media, four loads and one on pmem, three churns, five kernels
+    // twice over four layouts and one of them on pmem. On one node no placements are shown.
+    assert_eq!(records.len(), 2 * (3 * 3 + 5 + 3 + 5 * 2 * 5));
     for kernel in Kernel::ALL {
         let of: Vec<&Record> = records.iter().filter(|record| record.kernel == Some(kernel.name())).collect();
         assert_eq!(of.iter().map(|record| &record.answer).collect::<BTreeSet<_>>().len(), 1, "{}", kernel.name());
-        let layouts: Vec<&str> = of.iter().map(|record| record.layout).collect();
-        assert_eq!(layouts, ["csr", "pma", "adjacency", "buffered"].repeat(4), "in turns");
+        let layouts: Vec<_> = of.iter().map(|record| (record.layout, record.media)).collect();
+        let in_memory = ["pma", "adjacency", "buffered"].map(|layout| (layout, "dram"));
+        assert_eq!(layouts, [&[("csr", "dram"), ("csr", "pmem")], &in_memory[..]].concat().repeat(4), "in turns");
         assert!(of.iter().all(|record| record.verified == Some(true) && record.seconds > 0.0));
     }
     let ingest: Vec<&Record> = records.iter().filter(|record| record.step == Step::Ingest).collect();
@@ -114,8 +115,13 @@ fn placements_are_measured_in_turns_and_all_answers_are_the_same() {
             ..plan("kron:12:8", dir.path().to_owned())
         };
         let records = records(&plan).unwrap();
-        // For each number of threads: four placements shown, two loads, a churn; two kernels twice over two layouts under five placements.
-        assert_eq!(records.len(), 2 * (4 + 2 + 1 + 2 * 2 * 2 * 5));
+        // For each number of threads: four placements shown, three loads, a churn; two kernels twice over two layouts, and csr on pmem, under
+        // five placements.
+        assert_eq!(records.len(), 2 * (4 + 3 + 1 + 2 * 2 * 3 * 5));
+        // It is copied nowhere, and that memory of it is not bound is said.
+        assert_eq!(records.iter().filter(|record| record.media == "pmem").count(), 2 * (1 + 2 * 2 * 5));
+        let said = records.last().and_then(|record| record.not_done.as_ref());
+        assert!(said.is_some_and(|what| what.contains("persistent memory stay where its device is")), "{said:?}");
         let bound = bind.unwrap_or(Bind::RoundRobin).name();
         let is_as_planned =
             |record: &Record| (record.nodes, record.bind, record.allocation) == (3, bound, allocation.name());
@@ -151,6 +157,7 @@ fn a_graph_that_is_not_dealt_to_nodes_has_its_turns_among_those_that_are() {
         nodes: NodesPlan { placings: placings.to_vec(), nodes: Some(2), ..NodesPlan::default() },
         layouts: vec![Layout::Csr, Layout::Pma],
         dealt: vec![Layout::Pma],
+        media: vec![Media::Dram],
         ingest: false,
         kernels: vec![Kernel::Pagerank],
         ..plan("kron:10:8", dir.path().to_owned())
@@ -172,6 +179,88 @@ fn a_graph_that_is_not_dealt_to_nodes_has_its_turns_among_those_that_are() {
         assert_eq!(kernels.iter().filter(|record| record.layout == "pma" && placing.has(record)).count(), 4);
     }
     assert_eq!(kernels.iter().map(|record| &record.answer).collect::<BTreeSet<_>>().len(), 1);
+}
+
+/// Fails when each turn has a placement of its own again, when placements share one, and when nothing or something else is told.
+#[test]
+fn a_placement_is_kept_while_updates_come_in_and_gives_up_what_a_node_has_too_much() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("lopsided.el");
+    // Four full units of 1,024 vertices and four with a fifth of their edges.
+    let ring = (0..8192).map(|v| (v, (v + 1) % 8192));
+    let full = (0..4096).flat_map(|v| [513, 1025, 1537, 2049].map(|far| (v, (v + far) % 4096)));
+    let edges: String = ring.chain(full).map(|(from, to)| format!("{from} {to}\n")).collect();
+    std::fs::write(&file, edges).unwrap();
+    let placings = Placement::ALL.map(Placing::Fixed).to_vec();
+    let whole = [Placing::Whole(Whole::Local)];
+    let plan = Plan {
+        shape: Some(Shape::GAP),
+        nodes: NodesPlan { placings: [&placings[..], &whole].concat(), nodes: Some(2), ..NodesPlan::default() },
+        threads: vec![2],
+        trials: 3,
+        kernels: vec![Kernel::Cc],
+        ingest: false,
+        churn: 0.0,
+        stream: Some(50_000),
+        ..plan(file.to_str().unwrap(), dir.path().to_owned())
+    };
+    let kernels = |plan: &Plan| -> Vec<Record> {
+        records(plan).unwrap().into_iter().filter(|record| record.step == Step::Kernel).collect()
+    };
+    let found = kernels(&plan);
+    assert_eq!(found.iter().map(|record| &record.answer).collect::<BTreeSet<_>>().len(), 1);
+    for layout in Layout::ALL {
+        for placing in &plan.nodes.placings {
+            let its =
+                |record: &&Record| record.layout == layout.name() && record.media == "dram" && placing.has(record);
+            let units: Vec<Option<usize>> = found.iter().filter(its).map(|record| record.units_moved).collect();
+            // The first half gives a full unit away; a second one would only change who has too much. By degree nodes begin with 20,480 and
+            // 28,672 edges: two of the small units go.
+            let expected = match placing {
+                _ if !layout.is_dynamic() => [None; 3],
+                Placing::Whole(_) => [None; 3],
+                Placing::Fixed(Placement::Block) => [Some(0), Some(1), Some(0)],
+                Placing::Fixed(Placement::Degree) => [Some(0), Some(2), Some(0)],
+                _ => [Some(0); 3],
+            };
+            assert_eq!(units, expected, "{}, {}", layout.name(), placing.name());
+        }
+    }
+    assert!(found.iter().all(|record| record.stretches_placed.is_some() == record.units_moved.is_some()));
+    let one_node = Plan { nodes: NodesPlan { nodes: Some(1), ..NodesPlan::default() }, trials: 1, ..plan.clone() };
+    assert!(kernels(&one_node).iter().all(|record| record.units_moved.is_none() && record.stretches_placed.is_none()));
+    let still = Plan { stream: None, trials: 1, ..plan };
+    assert!(kernels(&still).iter().all(|record| record.units_moved.is_none()));
+}
+
+/// Fails when it is made without being asked for, left on the disk, or not counted as runs.
+#[test]
+fn the_static_layout_is_on_persistent_memory_where_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = Plan {
+        layouts: vec![Layout::Csr],
+        ingest: false,
+        threads: vec![1],
+        kernels: vec![Kernel::Pagerank],
+        ..plan("kron:8:8", dir.path().join("made"))
+    };
+    for (media, expected) in [(vec![Media::Dram, Media::Disk], vec!["dram"]), (vec![Media::Pmem], vec!["dram", "pmem"])]
+    {
+        let plan = Plan { media, ..base.clone() };
+        let records = records(&plan).unwrap();
+        let of = |step: Step| records.iter().filter(move |record| record.step == step).map(|record| record.media);
+        assert_eq!(of(Step::Load).collect::<Vec<_>>(), expected);
+        assert_eq!(of(Step::Kernel).collect::<Vec<_>>(), expected.repeat(2));
+        assert_eq!(plan.runs(), 2 * expected.len() as u64);
+        assert_eq!(records.iter().map(|record| &record.answer).collect::<BTreeSet<_>>().len(), 2, "none and one");
+        let left = std::fs::read_dir(dir.path().join("made")).map_or(0, Iterator::count);
+        assert_eq!(left, 0, "its file goes");
+    }
+    // Nothing is left either of one that cannot be made, and the error says where.
+    let file = dir.path().join("file");
+    std::fs::write(&file, "in the way").unwrap();
+    let error = records(&Plan { dir: file, media: vec![Media::Pmem], ..base }).unwrap_err();
+    assert!(error.to_string().contains("file"), "{error}");
 }
 
 #[test]

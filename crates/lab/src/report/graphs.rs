@@ -76,7 +76,8 @@ impl<'a> Turns<'a> {
     fn label(&self, with_media: bool) -> String {
         let first = self.first();
         let threads = format!("{} thread{}", first.threads, if first.threads == 1 { "" } else { "s" });
-        let media = if with_media { format!(" on {}", first.media_text()) } else { String::new() };
+        let media =
+            if with_media || first.pmem.is_some() { format!(" on {}", first.media_text()) } else { String::new() };
         let placed = match first.kernel {
             Some(_) if has_no_nodes(first) => ", without nodes".to_owned(),
             Some(_) if first.nodes > 1 => format!(", {} on {} nodes", placement(first), first.nodes),
@@ -157,6 +158,7 @@ fn section(graph: &str, records: &[Record]) -> Value {
         setting => records.first().map(|first| setting(first)),
         plots => plots,
         shares => shares,
+        keeps => records.iter().any(|record| record.units_moved.is_some()),
         nodes => (0..nodes).collect::<Vec<_>>(),
         spread => if trials > 1 { format!("medians of {trials} repetitions") } else { "one run each".to_owned() },
         rows => Value::from(Serde(rows)),
@@ -237,6 +239,7 @@ struct Line {
     rate: String,
     bytes: String,
     stream: String,
+    kept: String,
 }
 
 fn lines(step: &str, turns: &[Turns<'_>], base: Option<f64>) -> Vec<Line> {
@@ -261,6 +264,7 @@ fn lines(step: &str, turns: &[Turns<'_>], base: Option<f64>) -> Vec<Line> {
             rate: figure(|record| record.edges_per_s, &count),
             bytes: bytes(turns),
             stream: figure(|record| record.stream_per_s, &count),
+            kept: kept(turns),
         }
     };
     turns.iter().enumerate().map(line).collect()
@@ -270,6 +274,16 @@ fn lines(step: &str, turns: &[Turns<'_>], base: Option<f64>) -> Vec<Line> {
 fn bytes(turns: &Turns<'_>) -> String {
     let each = [turns.spread(|record| record.bytes_per_edge), turns.spread(|record| record.bytes_per_in_edge)];
     each.into_iter().flatten().map(|spread| format!("{:.2}", spread.median)).collect::<Vec<_>>().join(" + ")
+}
+
+/// `3 + 120`: units that moved, and stretches of memory that were placed, in all turns.
+fn kept(turns: &Turns<'_>) -> String {
+    let sum = |of: fn(&Record) -> Option<usize>| {
+        let of: Vec<usize> = turns.records.iter().filter_map(|record| of(record)).collect();
+        (!of.is_empty()).then(|| count(of.iter().sum::<usize>() as f64))
+    };
+    let each = [sum(|record| record.units_moved), sum(|record| record.stretches_placed)];
+    each.into_iter().flatten().collect::<Vec<_>>().join(" + ")
 }
 
 fn time(seconds: f64) -> String {
@@ -300,6 +314,7 @@ fn afterwards(what: &str, turns: &[Turns<'_>], seconds: fn(&Record) -> Option<f6
             rate: String::new(),
             bytes: String::new(),
             stream: String::new(),
+            kept: String::new(),
         }
     };
     its.enumerate().map(line).collect()
@@ -341,6 +356,18 @@ fn methods(records: &[Record]) -> Vec<String> {
         methods.push(
             "While a kernel ran over a snapshot of a dynamic layout, another thread deleted edges from the graph and inserted them again.".to_owned(),
         );
+    }
+    if records.iter().any(|record| record.units_moved.is_some()) {
+        methods.push(
+            "On several nodes each placement was kept from one snapshot to the next: a node with more than 1.05 times its share of the edges gave units of \
+             vertices away, and only memory that lay elsewhere was brought home. The figures are those of all turns together."
+                .to_owned(),
+        );
+    }
+    if let Some(behind) = records.iter().filter(|record| record.step == Step::Kernel).find_map(|r| r.pmem.as_ref()) {
+        methods.push(format!(
+            "Lists of csr on pmem are read where they are kept ({behind}), those of all others in memory."
+        ));
     }
     methods
 }

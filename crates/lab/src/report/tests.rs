@@ -376,8 +376,14 @@ fn a_page_of_graphs_has_its_plots_its_figures_and_its_records() {
     ] {
         assert!(html.contains(expected), "`{expected}` is missing");
     }
-    // Two kernels with two layouts and two numbers of threads; ingest by both on two media; memory of both layouts.
-    assert_eq!(html.matches("class=\"bar ").count(), 2 * 4 + 4 + 2);
+    // Two kernels with two layouts, and csr on pmem, and two numbers of threads; ingest on two media with both; memory of the three.
+    assert_eq!(html.matches("class=\"bar ").count(), 2 * 6 + 4 + 3);
+    assert!(
+        html.contains(&format!("csr on pmem ({behind}), block-cyclic on 2 nodes, 1 thread")),
+        "no bar of csr on pmem"
+    );
+    assert!(html.contains("Lists of csr on pmem are read where they are kept"));
+    assert!(!html.contains("stretches placed"), "nothing streamed in");
     let lines = html.split("id=\"records\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
     assert_eq!(lines.lines().count(), records.len());
     let found = crate::reproduce::dgap_numa::findings(&[]).unwrap();

@@ -29,7 +29,10 @@ snapshot and one checkpoint after it are timed apart. Edges a second are those o
 is stored twice. Bytes an edge are all memory of a layout, logs and buffers included, by stored edges; what the in-edges of a directed graph
 take stands apart, behind a +.
 --stream RATE: while a kernel runs over a snapshot of a dynamic layout, another thread deletes edges from the graph and inserts them again,
-at most so many updates a second. orkut-like and livejournal-like have the published graphs' size and density, or a share :F of them.
+at most so many updates a second. On several nodes each placement is kept from one snapshot to the next: a node with more than 1.05 times its
+share of the edges gives units of vertices away, and memory that was rewritten elsewhere is brought home; how much of both is told.
+--layout csr --media pmem: csr is in memory, and on persistent memory in --dir too, where kernels read it in turns with the one in memory.
+orkut-like and livejournal-like have the published graphs' size and density, or a share :F of them.
 
 Placements of vertices on NUMA nodes are run in turns too: block (the first share, the second one, ..), round-robin (vertex v on node v
 modulo N), block-cyclic (units of at least 1,024 vertices in turn), degree (shares with as many edges), auto (what suits kernel and
@@ -43,6 +46,7 @@ Examples:
   biombo bench graph --graph kron:20:16 --layout csr,pma,adjacency,buffered --ingest --threads 2
   biombo bench graph --graph kron:20:16 --layout pma --kernel bfs --ingest --media dram,disk,pmem --threads 2 --json graph.jsonl
   biombo bench graph --graph kron:12:16 --layout pma --kernel cc --ingest --batch 1 --media disk,pmem --threads 1,2
+  biombo bench graph --graph kron:20:16 --layout csr --media dram,pmem --dir /mnt/pmem
   biombo bench graph --graph kron:20:16 --layout csr --nodes 2 --threads 2 --placement block,round-robin,block-cyclic,degree,auto
   biombo bench graph --graph livejournal-like:0.1 --threads 2 --stream 1000000
   biombo bench graph --graph wiki-Vote.txt.gz --kernel pagerank")]
@@ -59,7 +63,7 @@ pub(crate) struct GraphArgs {
         hide_possible_values = true
     )]
     layouts: Vec<LayoutArg>,
-    /// Where a graph is kept that takes edges in (--ingest): dram, disk, pmem (what plays it is said)
+    /// Where a graph is kept that takes edges in (--ingest), and csr on pmem beside memory: dram, disk, pmem (what plays it is said)
     #[arg(long, value_name = "M,M..", value_delimiter = ',', default_value = "dram", hide_possible_values = true)]
     media: Vec<MediaArg>,
     /// Kernels: bfs, pagerank, cc, cc-sv, bc [default: all]
@@ -101,7 +105,7 @@ pub(crate) struct GraphArgs {
     /// Updates a second that dynamic layouts take in while kernels run over them: edges deleted and inserted again
     #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     stream: Option<u64>,
-    /// Where graphs on disk are made [default: the system's directory for temporary files]
+    /// Where graphs on disk and on persistent memory are made [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Write a JSON line for each step to this file (`-`: standard output, and no table)
@@ -344,31 +348,37 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
     let has_placements = first.nodes > 1 || plan.nodes.placings.len() > 1;
     let width = if has_placements { 18 } else { 0 };
     let placed = if has_placements { "placement" } else { "" };
+    let of_kernels = || records.iter().filter(|record| record.step == Step::Kernel);
+    let names = of_kernels().map(|record| lists(record.layout, record.media).len());
+    let layout_width = names.max().unwrap_or(0).max(9);
     out.line(format_args!(
-        "\n{:9} {:>7} {:9} {placed:width$} {:>10} {:>10} {:>10} {:>7}",
+        "\n{:9} {:>7} {:layout_width$} {placed:width$} {:>10} {:>10} {:>10} {:>7}",
         "kernel", "threads", "layout", "median s", "least", "most", "x first"
     ))?;
     for kernel in &plan.kernels {
         for threads in &plan.threads {
             let of = |record: &&Record| record.kernel == Some(kernel.name()) && record.threads == *threads;
             let mut base = None;
-            for layout in &plan.layouts {
-                for placing in plan.placings(*layout) {
-                    let its = |record: &&Record| record.layout == layout.name() && placing.has(record);
+            let lies = |layout: &Layout| [Media::Dram, Media::Pmem].map(|media| (*layout, media));
+            for (layout, media) in plan.layouts.iter().flat_map(lies) {
+                for placing in plan.placings(layout) {
+                    let its = |record: &&Record| {
+                        (record.layout, record.media) == (layout.name(), media.name()) && placing.has(record)
+                    };
                     let turns: Vec<&Record> = records.iter().filter(of).filter(its).collect();
                     let mut seconds: Vec<f64> = turns.iter().map(|record| record.seconds).collect();
                     let Some(turn) = turns.first() else { continue };
                     seconds.sort_by(f64::total_cmp);
                     let (least, most, median) = (seconds[0], seconds[seconds.len() - 1], seconds[seconds.len() / 2]);
                     let ratio = median / *base.get_or_insert(median);
-                    let (kernel, layout) = (kernel.name(), layout.name());
+                    let (kernel, layout) = (kernel.name(), lists(layout.name(), media.name()));
                     let placed = match placing {
                         _ if !has_placements => String::new(),
                         Placing::Fixed(_) | Placing::Whole(_) => placing.name().to_owned(),
                         Placing::Auto => format!("auto: {}", turn.placement),
                     };
                     out.line(format_args!(
-                        "{kernel:9} {threads:>7} {layout:9} {placed:width$} {median:>10.5} {least:>10.5} {most:>10.5} {ratio:>7.3}"
+                        "{kernel:9} {threads:>7} {layout:layout_width$} {placed:width$} {median:>10.5} {least:>10.5} {most:>10.5} {ratio:>7.3}"
                     ))?;
                 }
             }
@@ -383,7 +393,37 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
             out.line(format_args!("{} took {least} to {most} updates a second in while kernels ran", layout.name()))?;
         }
     }
+    kept(out, plan, records)?;
     placements(out, records)
+}
+
+/// A layout, and where its lists are, unless that is memory.
+fn lists(layout: &str, media: &str) -> String {
+    if media == Media::Dram.name() { layout.to_owned() } else { format!("{layout} on {media}") }
+}
+
+/// What it took to keep placements while updates came in.
+fn kept(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
+    for layout in &plan.layouts {
+        for placing in plan.placings(*layout) {
+            let is_its = |record: &&Record| record.layout == layout.name() && placing.has(record);
+            let its: Vec<&Record> = records.iter().filter(is_its).filter(|its| its.units_moved.is_some()).collect();
+            if its.is_empty() {
+                continue;
+            }
+            let units: usize = its.iter().filter_map(|record| record.units_moved).sum();
+            let stretches: usize = its.iter().filter_map(|record| record.stretches_placed).sum();
+            out.line(format_args!(
+                "{}, {}: in {} turns {} units of vertices went to another node, and {} stretches of memory to theirs",
+                layout.name(),
+                placing.name(),
+                show_count(its.len() as u64),
+                show_count(units as u64),
+                show_count(stretches as u64)
+            ))?;
+        }
+    }
+    Ok(())
 }
 
 /// Edges of each node, why placements were chosen, and what was not done.

@@ -23,7 +23,8 @@ use crate::size::show_count;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Files as for graph load. Edges are durable in groups: of 65,536, or of what came within 10 ms; a group is there as a whole or not at all,
-whatever happens. Vertices that are missing are made; edges that are there already are left. A static graph (--layout csr) takes none.
+whatever happens. Vertices that are missing are made; edges that are there already are left. A static graph (--layout csr) takes none, on any
+medium.
 
 Examples:
   biombo graph add web more.el

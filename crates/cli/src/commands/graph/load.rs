@@ -16,7 +16,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::nodes::{NodesArgs, Said};
-use super::opened::{Kept, Layout, MediaArg};
+use super::opened::{Kept, Layout, MediaArg, has_static};
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
 use crate::out::Out;
@@ -35,7 +35,8 @@ Examples:
   zcat edges.gz | biombo graph load web - --undirected
   biombo graph load web links.el                   can be changed: graph add, graph delete
   biombo graph load web links.el --layout csr      static: one file, read as it is
-  biombo graph load /mnt/pmem/web links.el --media pmem      on persistent memory; graph stat says whether it is played")]
+  biombo graph load /mnt/pmem/web links.el --media pmem      on persistent memory; graph stat says whether it is played
+  biombo graph load /mnt/pmem/web links.el --media pmem --layout csr     static: kernels read it there, nothing but ids is copied")]
 pub(crate) struct LoadArgs {
     /// The graph's directory; it must not have a graph yet
     dir: PathBuf,
@@ -94,12 +95,7 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
                 "--media dram ends with the command, and nothing would be left: use disk or pmem, or `bench graph`";
             return Err(Failure::usage(message));
         }
-        (MediaArg::Pmem, Layout::Csr) => {
-            let message =
-                "--media pmem keeps graphs that change: it needs --layout pma (csr is a file that is read into memory)";
-            return Err(Failure::usage(message));
-        }
-        (MediaArg::Disk, _) | (MediaArg::Pmem, Layout::Pma) => {}
+        (MediaArg::Disk | MediaArg::Pmem, Layout::Csr | Layout::Pma) => {}
     }
     let said = args.nodes.said()?;
     refuse_another(&*io, &args.dir)?;
@@ -153,6 +149,7 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
 fn make(args: &LoadArgs, io: &Arc<dyn Io>, owner: &Owner, graph: &Csr, ids: &Ids, keeps_loops: bool) -> Done<Media> {
     let dir = &args.dir;
     match (args.layout, args.media) {
+        (Layout::Csr, MediaArg::Pmem) => Ok(Media::Pmem(file::pmem::save(io, dir, graph, ids)?)),
         (Layout::Csr, _) => {
             file::save(&**io, dir, graph, ids)?;
             Ok(Media::Disk)
@@ -167,7 +164,7 @@ fn make(args: &LoadArgs, io: &Arc<dyn Io>, owner: &Owner, graph: &Csr, ids: &Ids
 }
 
 fn refuse_another(io: &dyn Io, dir: &Path) -> Done {
-    if !file::exists(io, dir)? && !Durable::exists(io, dir)? {
+    if !has_static(io, dir)? && !Durable::exists(io, dir)? {
         return Ok(());
     }
     let dir = dir.display();

@@ -21,7 +21,7 @@ Examples:
   biombo graph run votes pagerank --out scores.tsv
   biombo graph neighbors votes 30
   biombo graph add votes more.el                     and graph delete: graphs change, and survive every crash
-  biombo graph load web links.el --layout csr        a static one")]
+  biombo graph load web links.el --layout csr        a static one; with --media pmem read where it is, on persistent memory")]
 pub(crate) enum GraphCommand {
     Load(load::LoadArgs),
     Add(change::AddArgs),

@@ -145,6 +145,9 @@ impl Said {
         });
         let home = Arc::new(Home::new(spread, Bind::RoundRobin, Allocation::Bind)?);
         let placed = Placed::new(view, placement, nodes, &load).at_home(Arc::clone(&home));
+        if let Some(why) = view.stays().filter(|_| home.why_not().is_none()) {
+            crate::note(why);
+        }
         // Memory that cannot be placed is as usable where it lies.
         let owners = Owners::new(placement, nodes, &load);
         if let Some(why) = home.place_lists(view, view.vertices(), &owners).err() {

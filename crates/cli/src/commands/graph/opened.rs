@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use biombo::graph::csr::{Csr, Shape, file};
 use biombo::graph::ids::Ids;
@@ -9,7 +10,7 @@ use biombo::graph::pma::{self, Changing, Durable, DurableOptions, Media, Snapsho
 use biombo::graph::team::Team;
 use biombo::graph::view::View;
 use biombo::graph::{Edge, adjacency, buffered};
-use biombo_base::io::RealIo;
+use biombo_base::io::{Io, RealIo};
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -115,10 +116,25 @@ macro_rules! over {
 }
 pub(super) use over;
 
+/// Whether `dir` has a static graph, on whatever medium.
+pub(super) fn has_static(io: &dyn Io, dir: &Path) -> Done<bool> {
+    Ok(file::exists(io, dir)? || file::pmem::exists(io, dir)?)
+}
+
+/// Open the static graph in `dir`: one on disk is read into memory, one on persistent memory read where it is.
+fn open_static(io: &Arc<dyn Io>, dir: &Path) -> Done<(Csr, Ids, Media)> {
+    if !file::exists(&**io, dir)? && file::pmem::exists(&**io, dir)? {
+        let (csr, ids, backing) = file::pmem::open(io, dir)?;
+        return Ok((csr, ids, Media::Pmem(backing)));
+    }
+    let (csr, ids) = file::open(&**io, dir)?;
+    Ok((csr, ids, Media::Disk))
+}
+
 /// Open the changing graph in `dir`, to ask it or to change it.
 pub(super) fn open_changing(dir: &Path, team: &mut Team) -> Done<Durable> {
     let io = RealIo::shared();
-    if file::exists(&*io, dir)? {
+    if has_static(&*io, dir)? {
         let dir = dir.display();
         let message = format!("{dir} has a static graph (csr): `graph load` it with --layout pma to change it");
         return Err(Failure::failed(message));
@@ -129,16 +145,21 @@ pub(super) fn open_changing(dir: &Path, team: &mut Team) -> Done<Durable> {
 impl Graph {
     /// The graph in `dir` in the layout that it has there.
     pub(super) fn open(dir: &Path, team: &mut Team) -> Done<Self> {
-        let io = RealIo::new();
-        if Durable::exists(&io, dir)? {
+        let io = RealIo::shared();
+        if Durable::exists(&*io, dir)? {
             let graph = open_changing(dir, team)?;
             let snapshot = graph.snapshot(team)?;
             let memory = Memory::of(graph.memory_bytes(), graph.in_edges_memory_bytes());
             return Ok(Self { memory, media: graph.media(), lists: Lists::Pma(snapshot) });
         }
-        let (csr, ids) = file::open(&io, dir)?;
+        let (csr, ids, media) = open_static(&io, dir)?;
         let memory = Memory::of(csr.memory_bytes(), csr.in_edges_memory_bytes());
-        Ok(Self { memory, media: Media::Disk, lists: Lists::Csr(csr, ids) })
+        Ok(Self { memory, media, lists: Lists::Csr(csr, ids) })
+    }
+
+    /// Whether its lists are read where they are kept, and not in memory.
+    pub(super) fn is_read_in_place(&self) -> bool {
+        matches!(&self.lists, Lists::Csr(csr, _) if csr.backing().is_some())
     }
 
     /// The same graph in another layout.

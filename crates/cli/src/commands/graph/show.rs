@@ -121,7 +121,7 @@ struct Figures {
     loops: u64,
     degree_max: u64,
     degree_mean: f64,
-    /// All of it.
+    /// All of it; of a static graph on persistent memory what it takes there.
     memory_bytes: u64,
     /// What of it the in-edges of a directed graph take.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -228,7 +228,8 @@ pub(crate) fn stat(args: &StatArgs) -> Done {
     }
     let kind = if figures.directed { "directed" } else { "undirected" };
     out.line(format_args!("layout        {}, {kind}", figures.layout))?;
-    out.line(format_args!("media         {}", graph.media))?;
+    let in_place = if graph.is_read_in_place() { "; lists are read there" } else { "" };
+    out.line(format_args!("media         {}{in_place}", graph.media))?;
     out.line(format_args!(
         "vertices      {} ({} isolated)",
         show_count(figures.vertices),

@@ -1,4 +1,5 @@
-//! A static graph on persistent memory: `graph-csr.pmem`, the bytes of `graph.csr` in a mapped file, which kernels read where they are.
+//! A static graph on persistent memory: `graph-csr.pmem`, the bytes of `graph.csr` in a mapped file, which kernels read where they are. Format:
+//! `docs/format/graph-csr-pmem.md`.
 //!
 //! Nothing is copied but the ids: a graph is open as soon as its checksums were compared. On a file system with DAX the lists are
 //! the memory itself; on any other file persistent memory is played ([`Backing`] says by what).
@@ -109,6 +110,7 @@ mod tests {
     use super::super::tests::{examples, sized, told};
     use super::*;
     use crate::media::persistent::recorder::{Crash, Recorder};
+    use crate::numa::Spreading;
 
     #[test]
     fn what_is_saved_is_read_where_it_is() {
@@ -122,6 +124,8 @@ mod tests {
                 let (read, read_ids, found) = open(&io, &dir).unwrap();
                 assert!(told(&read, &read_ids) == told(&graph, &ids));
                 assert_eq!((backing, read.backing(), graph.backing()), (found, Some(found), None));
+                // No memory that a node might have.
+                assert_eq!((read.stays().is_some(), graph.stays()), (true, None));
                 // The same bytes as those of a file.
                 super::super::save(&*io, &dir, &graph, &ids).unwrap();
                 let bytes = |name: &str| std::fs::read(dir.join(name)).unwrap();
@@ -172,7 +176,7 @@ mod tests {
             .collect();
         let (mut points, mut random, mut images) = (medium.crash_points(), Random(1), HashSet::new());
         loop {
-            for crash in points.crashes(100, &mut random) {
+            for crash in points.crashes(300, &mut random) {
                 let image = points.image(crash);
                 if !images.insert(image.image_hash()) && !matches!(crash, Crash::Kill(_)) {
                     continue;
