@@ -133,6 +133,11 @@ impl Ahead {
         is_short
     }
 
+    /// Whether the writer has asked for more, or needs no more.
+    pub fn is_asked(&self) -> bool {
+        self.short_at.load(Ordering::Relaxed) == u64::MAX
+    }
+
     /// All that was made dirty is written: pages take a fault again, and whatever is made ready from now on will be written again.
     pub fn again(&self) {
         let at = self.mapping.committed();

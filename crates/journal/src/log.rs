@@ -217,6 +217,8 @@ impl Log {
         if self.active.as_ref().is_some_and(|active| active.has_new() && active.header.base_lsn < durable_lsn) {
             self.cleaned();
         }
+        // What was dropped may be free to go. Room ahead is made ready when the writer asks for it.
+        self.prepare.wake();
         self.settle();
     }
 

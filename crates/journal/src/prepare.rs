@@ -126,7 +126,7 @@ impl Preparer {
     pub fn run(&self, mut begin: impl FnMut() -> Option<Preparing>) {
         while self.prepare.wait() {
             let ahead = self.prepare.state().ahead.clone();
-            if let Some(ahead) = ahead {
+            if let Some(ahead) = ahead.filter(|ahead| ahead.is_asked()) {
                 ahead.populate();
             }
             if let Some(preparing) = begin() {
