@@ -282,7 +282,16 @@ impl Throttle {
     /// How to go on.
     pub(super) fn go(&self, now_ns: u64) -> Go {
         let mut control = self.lock();
-        if control.is_due(now_ns) { control.told(now_ns, &self.pulse.take()) } else { control.go() }
+        let before = control.go();
+        if !control.is_due(now_ns) {
+            return before;
+        }
+        let go = control.told(now_ns, &self.pulse.take());
+        if go.stands && !before.stands {
+            // Who waits for the move still is not at rest.
+            self.pulse.restart();
+        }
+        go
     }
 }
 
