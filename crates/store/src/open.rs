@@ -10,7 +10,7 @@ use biombo_journal::{JournalOptions, Modes};
 use crate::intent::Intents;
 use crate::lane::{Instance, Lane};
 use crate::manifest::{self, CREATING, FORMAT, MANIFEST, Manifest};
-use crate::migration::{Mover, Tidier};
+use crate::migration::{Mover, Throttle, Tidier};
 use crate::options::{Executor, Options, PARTITIONS_MAX, Partitioning, PlacementKind};
 use crate::owner::{LOCK, Owner};
 use crate::pinned::{Site, Workers};
@@ -18,6 +18,7 @@ use crate::placement::PlacementJournal;
 use crate::planning::{self, DEFAULT_PLANNER, Parts, Planning, Repartition, Settings, Watch};
 use crate::poison::Poison;
 use crate::present::Present;
+use crate::pulse::Pulse;
 use crate::retirer::Retirer;
 use crate::store::Inner;
 use crate::stripes::Stripes;
@@ -303,8 +304,12 @@ impl<'a> Opening<'a> {
             let has_snapshots = engine_can.snapshots;
             Arc::new(Mover::new(placements, instances, lanes, poison, Arc::clone(&topology), has_snapshots, leaving))
         });
+        let pulse = Arc::new(Pulse::new());
         // A file system that was given may be a simulated one: see `engines`.
         let moves = mover.as_ref().filter(|_| self.options.io.is_none() && engine_can.ordered);
+        if let Some(mover) = moves {
+            mover.govern_by(Throttle::new(Arc::clone(&pulse)));
+        }
         let tidier = moves.map(|mover| Arc::new(Tidier::new(Arc::clone(mover))));
         tidier.iter().for_each(|tidier| tidier.wake());
         let is_weak =
@@ -365,8 +370,12 @@ impl<'a> Opening<'a> {
                 return Err(planning::refused(&format!("this store has partitioning {partitioning}")));
             }
         };
+        if planning.is_some() {
+            pulse.set_watched();
+        }
         Ok(Store {
             inner: Arc::new(Inner {
+                pulse,
                 watch: planning.as_ref().map(Planning::watch),
                 planning,
                 instances,

@@ -1,9 +1,9 @@
-//! How long users' operations take: some of them are timed, and counted by their times.
+//! How long users' operations take: all of them are timed while somebody moves and wants to know, and counted by their times.
 //!
-//! Those that the tracker samples anyway, and groups that are timed anyway: for single keys two looks at a clock in 64 accesses, under a
-//! nanosecond each. Counts are in buckets a quarter of an octave wide, so a quantile is right to a fifth.
+//! At rest that is one relaxed load for each operation ([`Pulse::is_idle`]), which says at the same time whether accesses are watched. Counts are in
+//! buckets a quarter of an octave wide, so a time is right to a tenth, in stripes that threads share as little as possible.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use biombo_base::clock::monotonic_ns;
 
@@ -11,6 +11,13 @@ use crate::planning::Way;
 
 /// From 4 ns to some hours.
 const BUCKETS: usize = 168;
+/// Threads count into as many places.
+const STRIPES: usize = 8;
+
+/// Accesses are watched, for the planner.
+const WATCHED: u8 = 1;
+/// Operations are timed.
+const TIMED: u8 = 2;
 
 /// The bucket of a time: four to each power of two.
 fn bucket_of(ns: u64) -> usize {
@@ -25,76 +32,144 @@ fn end_of(bucket: usize) -> u64 {
     (bucket as u64 % 4 + 5) << (bucket / 4)
 }
 
-/// What threads count into.
-pub(crate) struct Pulse([[AtomicU32; BUCKETS]; 2]);
+/// The middle of a bucket, in nanoseconds.
+fn middle_of(bucket: usize) -> f64 {
+    end_of(bucket) as f64 - 0.5 * (1_u64 << (bucket / 4)) as f64
+}
 
-impl Default for Pulse {
+/// Where some of the threads count.
+#[repr(align(128))]
+struct Stripe([[AtomicU32; BUCKETS]; 2]);
+
+impl Default for Stripe {
     fn default() -> Self {
         Self(std::array::from_fn(|_| std::array::from_fn(|_| AtomicU32::new(0))))
     }
 }
 
+/// Whether operations are looked at, and what threads count into.
+pub(crate) struct Pulse {
+    looks: AtomicU8,
+    /// Operations that began before are not counted.
+    since_ns: AtomicU64,
+    stripes: Box<[Stripe]>,
+}
+
 impl Pulse {
-    /// Do `run`, and count how long it took.
+    /// Of a store that nobody looks at yet.
+    pub(crate) fn new() -> Self {
+        let stripes = (0..STRIPES).map(|_| Stripe::default()).collect();
+        Self { looks: AtomicU8::new(0), since_ns: AtomicU64::new(0), stripes }
+    }
+
+    /// Accesses are watched from now on.
+    pub(crate) fn set_watched(&self) {
+        self.looks.fetch_or(WATCHED, Ordering::Relaxed);
+    }
+
+    /// Whether nobody looks at operations, for whatever reason.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.looks.load(Ordering::Relaxed) == 0
+    }
+
+    /// Have all operations timed from now on, or no more. What was counted before is forgotten.
+    pub(crate) fn set_timed(&self, is_timed: bool) {
+        if is_timed {
+            self.looks.fetch_or(TIMED, Ordering::Relaxed);
+        } else {
+            self.looks.fetch_and(!TIMED, Ordering::Relaxed);
+        }
+        self.restart();
+    }
+
+    /// Forget what was counted, and whatever has begun: how long it takes is another time's doing.
+    pub(crate) fn restart(&self) {
+        self.since_ns.store(monotonic_ns(), Ordering::Relaxed);
+        self.take();
+    }
+
+    /// Do `run`, and count how long it took if operations are timed.
+    #[inline]
+    pub(crate) fn timed<R>(&self, way: Way, run: impl FnOnce() -> R) -> R {
+        if self.looks.load(Ordering::Relaxed) & TIMED == 0 { run() } else { self.time(way, run) }
+    }
+
     #[cold]
-    pub(crate) fn time<R>(&self, way: Way, run: impl FnOnce() -> R) -> R {
+    fn time<R>(&self, way: Way, run: impl FnOnce() -> R) -> R {
         let begun = monotonic_ns();
         let result = run();
-        self.count(way, monotonic_ns() - begun);
+        if begun >= self.since_ns.load(Ordering::Relaxed) {
+            self.count(way, monotonic_ns() - begun);
+        }
         result
     }
 
     /// Count an operation that took so long.
     pub(crate) fn count(&self, way: Way, took_ns: u64) {
-        self.0[way.index()][bucket_of(took_ns)].fetch_add(1, Ordering::Relaxed);
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static STRIPE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES);
+        let Stripe(counts) = &self.stripes[STRIPE.try_with(|stripe| *stripe).unwrap_or(0)];
+        counts[way.index()][bucket_of(took_ns)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was counted since the last call.
-    pub(crate) fn take(&self) -> Times {
-        let mut times = Times::default();
-        for (sum, counts) in times.0.iter_mut().zip(&self.0) {
-            for (sum, count) in sum.iter_mut().zip(counts) {
-                *sum = f64::from(count.swap(0, Ordering::Relaxed));
+    /// What was counted since the last call, by [`Way::index`].
+    pub(crate) fn take(&self) -> [Times; 2] {
+        let mut all = [Times::default(), Times::default()];
+        for Stripe(stripe) in &self.stripes {
+            for (times, counts) in all.iter_mut().zip(stripe) {
+                // Most are zero, and cost a load then.
+                let counted = counts.iter().enumerate().filter(|(_, count)| count.load(Ordering::Relaxed) > 0);
+                counted.for_each(|(bucket, count)| times.0[bucket] += f64::from(count.swap(0, Ordering::Relaxed)));
             }
         }
-        times
+        all
     }
 }
 
-/// How many operations took how long, reads and writes for themselves.
+/// How many operations of one way took how long.
 #[derive(Debug, Clone)]
-pub(crate) struct Times([[f64; BUCKETS]; 2]);
+pub(crate) struct Times([f64; BUCKETS]);
 
 impl Default for Times {
     fn default() -> Self {
-        Self([[0.0; BUCKETS]; 2])
+        Self([0.0; BUCKETS])
     }
 }
 
 impl Times {
     pub(crate) fn add(&mut self, other: &Self) {
-        let others = other.0.iter().flatten();
-        self.0.iter_mut().flatten().zip(others).for_each(|(sum, count)| *sum += count);
+        self.0.iter_mut().zip(&other.0).for_each(|(sum, count)| *sum += count);
     }
 
     pub(crate) fn scale(&mut self, factor: f64) {
-        self.0.iter_mut().flatten().for_each(|count| *count *= factor);
+        self.0.iter_mut().for_each(|count| *count *= factor);
     }
 
-    pub(crate) fn count(&self, way: Way) -> f64 {
-        self.0[way.index()].iter().sum()
+    pub(crate) fn count(&self) -> f64 {
+        self.0.iter().sum()
     }
 
-    /// So large a share of the operations was faster; `None`: there were none.
-    pub(crate) fn quantile_ns(&self, way: Way, share: f64) -> Option<u64> {
-        let mut left = self.count(way) * share;
-        let counts = &self.0[way.index()];
-        let last = counts.iter().rposition(|count| *count > 0.0)?;
-        let found = counts.iter().position(|count| {
-            left -= count;
-            left < 0.0
-        });
-        Some(end_of(found.unwrap_or(last)))
+    /// The time that operations took beyond `bound_ns`, all together, in nanoseconds.
+    pub(crate) fn beyond_ns(&self, bound_ns: f64) -> f64 {
+        let beyond = |(bucket, count): (usize, &f64)| count * (middle_of(bucket) - bound_ns).max(0.0);
+        self.0.iter().enumerate().map(beyond).sum()
+    }
+
+    /// The bound beyond which operations took `left_ns` all together; 0 where all of it is less. The reverse of [`beyond_ns`](Times::beyond_ns).
+    pub(crate) fn bound_ns(&self, left_ns: f64) -> f64 {
+        let (mut count, mut sum_ns) = (0.0, 0.0);
+        for bucket in (0..BUCKETS).rev() {
+            if self.0[bucket] > 0.0 {
+                // The bound lies above this bucket if what is longer takes that much beyond it already.
+                if sum_ns - count * middle_of(bucket) >= left_ns {
+                    break;
+                }
+                count += self.0[bucket];
+                sum_ns += self.0[bucket] * middle_of(bucket);
+            }
+        }
+        if count > 0.0 { ((sum_ns - left_ns) / count).max(0.0) } else { 0.0 }
     }
 }
 
@@ -108,24 +183,65 @@ mod tests {
             let bucket = bucket_of(ns);
             assert!(ns < end_of(bucket), "{ns} in {bucket}");
             assert!(bucket == 0 || ns >= end_of(bucket - 1), "{ns} in {bucket}");
+            let middle = middle_of(bucket) / ns.max(4) as f64;
+            assert!((0.88..=1.13).contains(&middle), "{ns}: {middle} of it");
         }
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }
 
     #[test]
-    fn quantiles_are_those_of_what_was_counted_to_a_fifth() {
-        let pulse = Pulse::default();
-        (1..=10_000).for_each(|ns| pulse.count(Way::Write, ns));
+    fn what_is_beyond_a_bound_and_the_bound_beyond_which_so_much_is_agree() {
+        let pulse = Pulse::new();
+        (1..=10_000).for_each(|number| pulse.count(Way::Write, number * 100));
         pulse.count(Way::Read, 77);
-        let mut times = pulse.take();
-        for (share, exact) in [(0.5, 5_000.0), (0.99, 9_900.0), (1.0, 10_000.0)] {
-            let found = times.quantile_ns(Way::Write, share).expect("some") as f64;
-            assert!((1.0..=1.25).contains(&(found / exact)), "{found} for {exact}");
+        let [reads, mut writes] = pulse.take();
+        assert_eq!((reads.count(), writes.count()), (1.0, 10_000.0));
+        // Of times spread evenly up to 1 ms, those above a bound are beyond it by half of what is left, on average.
+        for bound_ns in [200_000.0_f64, 500_000.0, 900_000.0] {
+            let exact_ns = (1e6 - bound_ns).powi(2) / 200.0;
+            let beyond_ns = writes.beyond_ns(bound_ns);
+            assert!((0.7..1.3).contains(&(beyond_ns / exact_ns)), "{beyond_ns} for {exact_ns}");
+            let back_ns = writes.bound_ns(beyond_ns);
+            assert!((0.999..1.001).contains(&(back_ns / bound_ns)), "{back_ns} for {bound_ns}");
         }
-        assert_eq!((times.count(Way::Read), times.quantile_ns(Way::Read, 0.99)), (1.0, Some(80)));
-        times.scale(0.5);
-        times.add(&times.clone());
-        assert_eq!(times.count(Way::Write), 10_000.0);
-        assert_eq!(pulse.take().quantile_ns(Way::Write, 0.5), None, "taken once");
+        assert_eq!((reads.bound_ns(1e6), Times::default().bound_ns(0.0)), (0.0, 0.0));
+        writes.scale(0.5);
+        writes.add(&writes.clone());
+        assert_eq!(writes.count(), 10_000.0);
+        assert_eq!(pulse.take()[Way::Write.index()].count(), 0.0, "taken once");
+    }
+
+    /// Fails when a stall that a move made counts as rest, because it ended there.
+    #[test]
+    fn what_had_begun_before_a_restart_is_not_counted() {
+        let pulse = Pulse::new();
+        pulse.set_timed(true);
+        pulse.timed(Way::Write, || {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            pulse.restart();
+        });
+        assert_eq!(pulse.take()[Way::Write.index()].count(), 0.0);
+    }
+
+    /// Fails when `set_timed` keeps what was counted, and when it forgets that accesses are watched.
+    #[test]
+    fn operations_are_timed_only_while_somebody_asks_for_it() {
+        for is_watched in [false, true] {
+            let pulse = Pulse::new();
+            if is_watched {
+                pulse.set_watched();
+            }
+            let count = |pulse: &Pulse| pulse.take()[Way::Read.index()].count();
+            assert_eq!(pulse.is_idle(), !is_watched);
+            pulse.timed(Way::Read, || {});
+            assert_eq!(count(&pulse), 0.0);
+            pulse.set_timed(true);
+            pulse.timed(Way::Read, || {});
+            assert!(!pulse.is_idle() && count(&pulse) == 1.0);
+            pulse.timed(Way::Read, || {});
+            pulse.set_timed(false);
+            pulse.timed(Way::Read, || {});
+            assert_eq!((count(&pulse), pulse.is_idle()), (0.0, !is_watched));
+        }
     }
 }

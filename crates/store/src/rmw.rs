@@ -3,6 +3,8 @@
 use biombo_engine::{Durability, Error, Op, Result};
 
 use crate::options::Partitioning;
+use crate::planning::Way;
+use crate::store::Inner;
 use crate::{Store, keyspace};
 
 /// What a read-modify-write does with its key.
@@ -42,67 +44,12 @@ impl Store {
         let inner = &*self.inner;
         inner.poison.check()?;
         inner.capabilities.check_key(key)?;
-        if let Some(watch) = &inner.watch {
-            watch.tracker.write(key);
-        }
-        let checked = |update: Update| {
-            if let Update::Put(value) = &update {
-                inner.capabilities.check(&Op::Put { key, value })?;
+        inner.observed(Way::Write, |watch| {
+            if let Some(watch) = watch {
+                watch.tracker.write(key);
             }
-            Ok::<_, Error>(update)
-        };
-        if inner.partitioning == Partitioning::None {
-            let _own = inner.stripes.own(key);
-            let engine = &inner.instances[0].engine;
-            let update = checked(decide(engine.get(key)?.as_deref()))?;
-            let Some(op) = op_of(key, &update) else { return Ok(()) };
-            inner.lanes[0].count(&[op]);
-            return inner.poison.watch(engine.apply(&[op], durability));
-        }
-        let stored = if inner.partitioning == Partitioning::Hard { keyspace::encode(key) } else { key.into() };
-        let touches = [Op::Delete { key: &stored }];
-        let mut decide = Some(decide);
-        loop {
-            let (number, routed) = inner.lane_of(key);
-            let lane = &inner.lanes[number];
-            let instance = &inner.instances[lane.instance];
-            let waits = instance.deferred.as_ref().zip(inner.intents.as_ref());
-            if let Some((_, intents)) = waits {
-                intents.make_room(&inner.lanes, &inner.instances, &inner.poison)?;
-            }
-            let gathered = {
-                let mut held = lane.lock();
-                inner.poison.check()?;
-                if !routed.is_current() || !held.admits(&touches) {
-                    drop(held);
-                    inner.wait_for_moves(&[Op::Delete { key }])?;
-                    continue;
-                }
-                let decide = decide.take().expect("invariant: who has decided does not come back");
-                let update = checked(decide(instance.engine.get(&stored)?.as_deref()))?;
-                let Some(op) = op_of(&stored, &update) else { return Ok(()) };
-                lane.count(&[op]);
-                match waits {
-                    Some((deferred, intents)) if inner.may_wait(&[op]) => {
-                        let ops = [op];
-                        let gathered =
-                            intents.commit_in_lane(number, &mut held, deferred, &ops, durability, &inner.poison)?;
-                        Some((intents, gathered))
-                    }
-                    _ => {
-                        lane.publish(&mut held, instance, &[op], durability, &inner.poison)?;
-                        None
-                    }
-                }
-            };
-            if let Some((intents, gathered)) = gathered {
-                return intents.relieve(gathered, instance, lane.instance, &inner.poison);
-            }
-            if durability == Durability::Sync && instance.engine.capabilities().sync_apart {
-                instance.sync_applied(&inner.poison)?;
-            }
-            return Ok(());
-        }
+            inner.update(key, durability, decide)
+        })
     }
 
     /// Set `key` to `new` (`None`: remove it) if its value is `expected` (`None`: absent); says whether it did.
@@ -116,6 +63,69 @@ impl Store {
             new.map_or(Update::Delete, |value| Update::Put(value.to_vec()))
         })?;
         Ok(swapped)
+    }
+}
+
+impl Inner {
+    fn update(&self, key: &[u8], durability: Durability, decide: impl FnOnce(Option<&[u8]>) -> Update) -> Result<()> {
+        let checked = |update: Update| {
+            if let Update::Put(value) = &update {
+                self.capabilities.check(&Op::Put { key, value })?;
+            }
+            Ok::<_, Error>(update)
+        };
+        if self.partitioning == Partitioning::None {
+            let _own = self.stripes.own(key);
+            let engine = &self.instances[0].engine;
+            let update = checked(decide(engine.get(key)?.as_deref()))?;
+            let Some(op) = op_of(key, &update) else { return Ok(()) };
+            self.lanes[0].count(&[op]);
+            return self.poison.watch(engine.apply(&[op], durability));
+        }
+        let stored = if self.partitioning == Partitioning::Hard { keyspace::encode(key) } else { key.into() };
+        let touches = [Op::Delete { key: &stored }];
+        let mut decide = Some(decide);
+        loop {
+            let (number, routed) = self.lane_of(key);
+            let lane = &self.lanes[number];
+            let instance = &self.instances[lane.instance];
+            let waits = instance.deferred.as_ref().zip(self.intents.as_ref());
+            if let Some((_, intents)) = waits {
+                intents.make_room(&self.lanes, &self.instances, &self.poison)?;
+            }
+            let gathered = {
+                let mut held = lane.lock();
+                self.poison.check()?;
+                if !routed.is_current() || !held.admits(&touches) {
+                    drop(held);
+                    self.wait_for_moves(&[Op::Delete { key }])?;
+                    continue;
+                }
+                let decide = decide.take().expect("invariant: who has decided does not come back");
+                let update = checked(decide(instance.engine.get(&stored)?.as_deref()))?;
+                let Some(op) = op_of(&stored, &update) else { return Ok(()) };
+                lane.count(&[op]);
+                match waits {
+                    Some((deferred, intents)) if self.may_wait(&[op]) => {
+                        let ops = [op];
+                        let gathered =
+                            intents.commit_in_lane(number, &mut held, deferred, &ops, durability, &self.poison)?;
+                        Some((intents, gathered))
+                    }
+                    _ => {
+                        lane.publish(&mut held, instance, &[op], durability, &self.poison)?;
+                        None
+                    }
+                }
+            };
+            if let Some((intents, gathered)) = gathered {
+                return intents.relieve(gathered, instance, lane.instance, &self.poison);
+            }
+            if durability == Durability::Sync && instance.engine.capabilities().sync_apart {
+                instance.sync_applied(&self.poison)?;
+            }
+            return Ok(());
+        }
     }
 }
 

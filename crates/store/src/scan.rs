@@ -15,6 +15,7 @@ use crate::chain::ChainCursor;
 use crate::merge::MergeCursor;
 use crate::options::{Partitioning, PlacementKind};
 use crate::owned::Owned;
+use crate::planning::Way;
 use crate::store::Inner;
 use crate::topology::Topology;
 use crate::{PartitionId, Store, keyspace, seam};
@@ -97,11 +98,11 @@ impl Scan {
         match (self.started, self.range.reverse) {
             (true, false) => self.cursor.next()?,
             (true, true) => self.cursor.prev()?,
-            (false, false) => self.cursor.seek(&self.range.from)?,
-            (false, true) => match &self.range.to {
-                Some(to) => self.cursor.seek_before(to)?,
-                None => self.cursor.last()?,
-            },
+            (false, is_reverse) => self.store.pulse.timed(Way::Read, || match (is_reverse, &self.range.to) {
+                (false, _) => self.cursor.seek(&self.range.from),
+                (true, Some(to)) => self.cursor.seek_before(to),
+                (true, None) => self.cursor.last(),
+            })?,
         }
         self.started = true;
         let inside = self.cursor.key().is_some_and(|key| {
@@ -162,7 +163,8 @@ impl Snapshot {
 impl Store {
     /// Scan a range in order, over one point in history. `Unsupported` on an engine without order.
     pub fn scan(&self, range: Range) -> Result<Scan> {
-        let cursor = self.inner.cursor_over_present(&range)?;
+        let inner = &self.inner;
+        let cursor = inner.pulse.timed(Way::Read, || inner.cursor_over_present(&range))?;
         let mut scan = Scan::new(cursor, range, Arc::clone(&self.inner));
         scan.spans = self.inner.watch.as_ref().is_some_and(|watch| watch.spans);
         Ok(scan)

@@ -14,9 +14,10 @@ use crate::migration::{Mover, Tidier};
 use crate::options::{Partitioning, PlacementKind};
 use crate::owner::Owner;
 use crate::pinned::Workers;
-use crate::planning::{Planning, Watch};
+use crate::planning::{Planning, Watch, Way};
 use crate::poison::Poison;
 use crate::present::Present;
+use crate::pulse::Pulse;
 use crate::retirer::Retirer;
 use crate::stripes::Stripes;
 use crate::topology::Topology;
@@ -50,6 +51,8 @@ pub(crate) struct Inner {
     pub(crate) mover: Option<Arc<Mover>>,
     /// Where operations leave what they did, if the store repartitions itself.
     pub(crate) watch: Option<Arc<Watch>>,
+    /// Whether operations are looked at, and how long they take while something moves.
+    pub(crate) pulse: Arc<Pulse>,
     pub(crate) stripes: Stripes,
     pub(crate) poison: Arc<Poison>,
     /// Whether writes to some partitions may wait for their engine.
@@ -73,19 +76,25 @@ impl Store {
     ///
     /// Runs on the calling thread, straight to the owner's engine; never waits for a writer of another key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
-        match &self.inner.watch {
-            None => self.inner.get(key),
-            Some(watch) => watch.read(key, || self.inner.get(key)),
-        }
+        let inner = &*self.inner;
+        inner.observed(Way::Read, |watch| {
+            if let Some(watch) = watch {
+                watch.tracker.read(key);
+            }
+            inner.get(key)
+        })
     }
 
     /// Copy the value of `key` into `into` (cleared first) and say whether there is one: the cheapest read for a caller that
     /// reuses its buffer.
     pub fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        match &self.inner.watch {
-            None => self.inner.get_into(key, into),
-            Some(watch) => watch.read(key, || self.inner.get_into(key, into)),
-        }
+        let inner = &*self.inner;
+        inner.observed(Way::Read, |watch| {
+            if let Some(watch) = watch {
+                watch.tracker.read(key);
+            }
+            inner.get_into(key, into)
+        })
     }
 
     /// Whether `key` is there.
@@ -97,10 +106,10 @@ impl Store {
     /// that can are told of the keys ahead, so that many waits for memory become one.
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value<'_>>>> {
         let inner = &*self.inner;
-        match &inner.watch {
+        inner.observed(Way::Read, |watch| match watch {
             None => inner.multi_get(keys),
             Some(watch) => watch.read_group(keys, |key| inner.owner_of(key).1, || inner.multi_get(keys)),
-        }
+        })
     }
 
     /// Set `key` to `value`.
@@ -223,6 +232,12 @@ impl std::fmt::Debug for Store {
 }
 
 impl Inner {
+    /// Do an operation of a user, with what watches accesses, if anything does; it is timed while something moves. One load where neither is so.
+    #[inline]
+    pub(crate) fn observed<R>(&self, way: Way, run: impl FnOnce(Option<&Watch>) -> R) -> R {
+        if self.pulse.is_idle() { run(None) } else { self.pulse.timed(way, || run(self.watch.as_deref())) }
+    }
+
     /// Refuse a key that no partition can hold.
     #[inline]
     pub(crate) fn check_held(&self, key: &[u8]) -> Result<()> {

@@ -14,6 +14,7 @@ use crate::keyspace;
 use crate::lane::{Attempt, Routed};
 use crate::options::Partitioning;
 use crate::pinned::{Crew, HAND_OVER_BYTES_MAX};
+use crate::planning::Way;
 use crate::store::Inner;
 
 /// Operations larger than this together go to their engine at once: written twice they would cost more than they save.
@@ -56,10 +57,10 @@ impl Inner {
 
     /// Apply operations atomically.
     pub(crate) fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        match &self.watch {
+        self.observed(Way::Write, |watch| match watch {
             None => self.write_unwatched(ops, durability),
             Some(watch) => watch.write(ops, |key| self.owner_of(key).1, || self.write_unwatched(ops, durability)),
-        }
+        })
     }
 
     fn write_unwatched(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
@@ -234,16 +235,22 @@ impl Inner {
             return self.write(&ops, durability);
         }
         self.poison.check()?;
-        if let Some(watch) = &self.watch {
-            watch.write_each(&ops);
+        self.observed(Way::Write, |watch| {
+            if let Some(watch) = watch {
+                watch.write_each(&ops);
+            }
+            self.write_each_unwatched(&ops, durability)
+        })
+    }
+
+    fn write_each_unwatched(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        if durability == Durability::Sync && self.may_wait(ops) {
+            return self.write_unwatched(ops, durability);
         }
-        if durability == Durability::Sync && self.may_wait(&ops) {
-            return self.write_unwatched(&ops, durability);
-        }
-        for op in &ops {
+        for op in ops {
             self.capabilities.check(op)?;
         }
-        let mut left = ops;
+        let mut left = ops.to_vec();
         while !left.is_empty() {
             let version = self.topology.version();
             let mut slices: Vec<(Batch, Vec<Op<'_>>)> = vec![<_>::default(); self.lanes.len()];

@@ -82,14 +82,11 @@ impl Tracker {
         self.sample(Kind::Write, key);
     }
 
-    /// A key is read or written; says whether it was sampled: a caller who wants to look closer at some accesses takes those.
     #[inline]
-    pub fn sample(&self, kind: Kind, key: &[u8]) -> bool {
-        let is_due = is_due(0);
-        if is_due {
+    fn sample(&self, kind: Kind, key: &[u8]) {
+        if is_due(0) {
             self.take(kind, Shape::Single, 1, || [key]);
         }
-        is_due
     }
 
     /// One operation read `count` keys; `keys` is asked for them if the sample is due.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use biombo_engine::{Batch, Cursor, Result};
 
-use super::walk::{Chunk, walk};
+use super::rests::Owed;
+use super::walk::walk;
 use super::{Mover, Pace};
 use crate::placement::{MoveId, UnitSet};
 use crate::{PartitionId, Placement, keyspace, seam};
@@ -37,13 +38,14 @@ pub(super) struct Cleaning<'a> {
 impl Cleaning<'_> {
     /// Go on after `position`, where an earlier run was stopped: nothing has come there since. Asks before each chunk whether to go on.
     pub(super) fn run(&self, position: &mut Vec<u8>, go_on: &mut dyn FnMut() -> bool) -> Result<Cleaned> {
-        let Self { mover, pace, .. } = self;
+        let mover = self.mover;
         if !mover.has_snapshots && !mover.older_scans_are_over() {
             return Ok(Cleaned::InUse);
         }
         let instance = &mover.instances[self.holder.index()];
         // No move changes it meanwhile.
         let placement = mover.journal().placement().clone();
+        let mut owed = Owed::at(self.pace);
         instance.sync(&mover.poison)?;
         let mut deletions = Batch::new();
         loop {
@@ -55,9 +57,10 @@ impl Cleaning<'_> {
             let is_over = self.find(&placement, position, &mut deletions)?;
             if !deletions.is_empty() {
                 instance.apply_aside(&deletions.to_ops(), &mover.poison)?;
-                mover.rest(*pace, deletions.bytes());
-                deletions.clear();
             }
+            // Also after keys of which none was to go: to look at them is work.
+            mover.rest(&mut owed, deletions.bytes());
+            deletions.clear();
             if is_over {
                 break;
             }
@@ -71,7 +74,7 @@ impl Cleaning<'_> {
     /// Gather deletions of the next keys after `position` that the holder does not own; the position moves on. Says whether these were the last.
     fn find(&self, placement: &Placement, position: &mut Vec<u8>, deletions: &mut Batch) -> Result<bool> {
         let mut cursor = Arc::clone(self.mover.instances[self.holder.index()].raw()).cursor()?;
-        let bounds = Chunk { keys: self.pace.chunk_keys, bytes: self.pace.chunk_bytes };
+        let bounds = self.mover.cut(self.pace);
         let mut scratch = Vec::new();
         let take = |key: &[u8], _: &dyn Cursor| {
             // One that is pinned here stays.

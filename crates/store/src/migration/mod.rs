@@ -11,6 +11,7 @@
 //! | `spread` | which units go where, for equal shares of the partitions that stay |
 //! | `even` | the same of ranges, whose shares are bytes |
 //! | `throttle` | how much of its rate a move takes: less while users feel it |
+//! | `rests` | how it rests, for its rate and for its share |
 //! | `tidy` | the thread that cleans what nobody waits for |
 //!
 //! Moving is a role of the calling thread; one thread of a store has it at a time. What readers, writers and scans see meanwhile:
@@ -31,7 +32,7 @@
 //! a time. A combined group of writers of which one meets units that change hands comes again as a whole. Over LMDB each chunk's cursor first
 //! brings in what waits for the engine. Over `log`, copies at `Os` between users' `Sync` writes may end a segment each time. The syncs of
 //! a move are the engines' own, and writers to the same engine feel them: so a move syncs every 2 MiB, and an engine syncs without
-//! the lock of its writers where it can (`log`). With 10,000 operations a second, open loop, on two processors, while 64 slots of 2 MB moved at
+//! the lock of its writers where it can (`log`). At a constant rate, before moves were governed (`throttle`), with 10,000 operations a second, open loop, on two processors, while 64 slots of 2 MB moved at
 //! a time at 64 MiB a second (the bench `stall`, medians of 3 rounds of 4 s): p99.9 3.9 ms over `log` (2.1 ms at rest) and 10 ms over LMDB (4 ms at
 //! rest); writes of the units themselves were held back for 1.9 and 0.3 ms at most. To give the processor away every few keys makes that smaller,
 //! and moves come to a standstill on a machine that has more to do than it can.
@@ -47,6 +48,9 @@ mod machine;
 #[cfg(test)]
 mod machine_tests;
 mod ranges;
+mod rests;
+#[cfg(test)]
+mod rests_tests;
 mod run;
 #[cfg(test)]
 mod seam_tests;
@@ -61,9 +65,8 @@ mod walk;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use biombo_base::clock::monotonic_ns;
 use biombo_engine::{Error, ErrorKind, Result};
 
 pub(crate) use forward::{Handover, Held, Outgoing};
@@ -87,13 +90,17 @@ use run::Carrier;
 /// How fast a move may go, and how finely it is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// Bytes of keys and values a second that are copied, and bytes of keys that are cleaned; `None`: as fast as it goes. Where the store watches
-    /// its operations ([`Options::repartition`](crate::Options::repartition)) it is the most: down to an eighth of it while the 99th percentile of users'
-    /// operations is more than twice that at rest.
+    /// Bytes of keys and values a second that are copied, and bytes of keys that are cleaned; `None`: as fast as it goes, whoever feels it.
+    ///
+    /// A rate is the most. A move that has one begins with a quarter of it, and of its thread's time; takes less, down to an eighth, while users'
+    /// operations stall for more than about one and a half times as long as at rest; and more by steps while they do not. What they take at rest
+    /// it learns by standing still for up to a fifth of a second (a whole one where few come) before it begins, unless another move did so lately, and
+    /// now and then: so a first move of next to nothing takes as long, or a twentieth of a second where nobody uses the store.
     pub bytes_per_second: Option<u64>,
-    /// Bytes of keys and values that are read, and written, at a time: 4 times as many where `to` commits at a high cost; 0 counts as 1.
+    /// Bytes of keys and values that are read, and written, at a time: 4 times as many where `to` commits at a high cost, and down to a quarter
+    /// while a move takes little of its rate; 0 counts as 1.
     pub chunk_bytes: usize,
-    /// Keys that are looked at, at a time: most of them may belong to units that stay; 0 counts as 1.
+    /// Keys that are looked at, at a time: most of them may belong to units that stay; down to a quarter as well; 0 counts as 1.
     pub chunk_keys: usize,
 }
 
@@ -105,7 +112,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Let time pass after so many bytes.
+    /// Let time pass after so many bytes that a scan of the caller's own read: nobody else feels those but by the device.
     fn rest(&self, bytes: usize) {
         if let Some(rate) = self.bytes_per_second {
             std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64));
@@ -163,8 +170,8 @@ pub(crate) struct Mover {
     /// The store is closing: moves that have not changed hands yet are given up.
     pub(crate) closing: AtomicBool,
     totals: Totals,
-    /// Where it is known what users' operations take: how much of its rate a move may have.
-    pub(crate) throttle: OnceLock<Throttle>,
+    /// How much of its rate a move may have; none where time is not real.
+    throttle: OnceLock<Throttle>,
 }
 
 /// What has moved since the store was opened.
@@ -215,27 +222,9 @@ impl Mover {
         (of(&self.totals.units), of(&self.totals.keys), of(&self.totals.bytes))
     }
 
-    /// Let time pass after so many bytes: more of it while users feel the move.
-    fn rest(&self, pace: Pace, bytes: usize) {
-        if pace.bytes_per_second.is_none() {
-            return;
-        }
-        let begun = Instant::now();
-        let share = self.throttle.get().map_or(1.0, |throttle| throttle.share(monotonic_ns()));
-        pace.rest((bytes as f64 / share) as usize);
-        self.totals.rested_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
-    }
-
     /// How long moves have rested since the store was opened, which costs nobody anything.
     pub(crate) fn rested_ns(&self) -> u64 {
         self.totals.rested_ns.load(Ordering::Relaxed)
-    }
-
-    /// Tell the throttle what operations take while nothing moves. (Not while somebody else moves units, or cleans.)
-    pub(crate) fn note_rest(&self) {
-        if let (Some(throttle), Ok(_role)) = (self.throttle.get(), self.role.try_lock()) {
-            throttle.at_rest(monotonic_ns());
-        }
     }
 
     /// The role of a caller who was asked to move or to clean.
@@ -296,6 +285,7 @@ impl Mover {
     /// [`Store::move_units`].
     pub(crate) fn move_units(&self, units: &[UnitId], to: PartitionId, pace: Pace) -> Result<Moved> {
         let _role = self.take_role();
+        let _governed = self.govern(pace);
         self.move_units_in_role(units, to, pace)
     }
 
@@ -321,6 +311,7 @@ impl Mover {
     /// [`Store::move_keys`].
     pub(crate) fn move_keys(&self, keys: &[impl AsRef<[u8]>], to: PartitionId, pace: Pace) -> Result<Moved> {
         let _role = self.take_role();
+        let _governed = self.govern(pace);
         let topology = self.topology.get().1;
         let placement = &topology.placement;
         self.check_target(to)?;
@@ -457,6 +448,7 @@ impl Store {
     pub fn clean_leftovers(&self, pace: Pace) -> Result<bool> {
         let Ok(mover) = self.mover() else { return Ok(true) };
         let _role = mover.take_role();
+        let _governed = mover.govern(pace);
         let _tidy = Tidied(&self.inner);
         let mut all = true;
         for (id, holder, units) in mover.leftovers(|_, _| true) {

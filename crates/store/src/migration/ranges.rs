@@ -48,6 +48,7 @@ impl Mover {
             return Err(Error::invalid("a range that ends where it begins, or before, holds no key"));
         }
         self.check_target(partition)?;
+        let _governed = self.govern(pace);
         self.recut_in_role(|placement| {
             // What lies there already needs no bounds of its own.
             let bounds = std::iter::once(from).chain(to);
@@ -72,6 +73,7 @@ impl Mover {
         pace: Pace,
     ) -> Result<Moved> {
         let _role = self.take_role();
+        let _governed = self.govern(pace);
         let topology = self.topology.get().1;
         let now = &topology.placement;
         if now.starts() == placement.starts() {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use biombo_engine::{Batch, Cursor, Error, ErrorKind, Op, Result};
 
 use super::machine::{End, Machine, Outcome, Step};
+use super::rests::Owed;
 use super::walk::{Chunk, walk};
 use super::{Mover, Outgoing, Pace};
 use crate::lane::{Instance, Lane};
@@ -37,6 +38,7 @@ pub(super) struct Carrier<'a> {
     from: PartitionId,
     to: PartitionId,
     pace: Pace,
+    owed: Owed,
     id: Option<MoveId>,
     /// The last stored key of the source that was looked at.
     position: Vec<u8>,
@@ -68,6 +70,7 @@ impl<'a> Carrier<'a> {
             from,
             to,
             pace,
+            owed: Owed::at(pace),
             id: None,
             position: Vec::new(),
             chunk: Batch::new(),
@@ -148,7 +151,7 @@ impl<'a> Carrier<'a> {
                     self.target().sync_aside(&self.mover.poison)?;
                     self.unsynced = 0;
                 }
-                self.mover.rest(self.pace, chunk.bytes());
+                self.mover.rest(&mut self.owed, chunk.bytes());
             }
             Step::Forward => self.forward(is_copied)?,
             Step::Sync => {
@@ -193,7 +196,8 @@ impl<'a> Carrier<'a> {
     /// What is read, and written to the target, at a time.
     fn bytes_max(&self) -> usize {
         let is_costly = self.target().engine.capabilities().costly_transactions;
-        if is_costly { self.pace.chunk_bytes.saturating_mul(COSTLY_TIMES) } else { self.pace.chunk_bytes }
+        let bytes = self.mover.cut(self.pace).bytes;
+        if is_costly { bytes.saturating_mul(COSTLY_TIMES) } else { bytes }
     }
 
     fn target(&self) -> &'a Instance {
@@ -203,7 +207,7 @@ impl<'a> Carrier<'a> {
     /// Read the next chunk of the source; says whether there may be another one.
     fn read(&mut self) -> Result<bool> {
         let mut cursor = Arc::clone(&self.mover.instances[self.from.index()].engine).cursor()?;
-        let bounds = Chunk { keys: self.pace.chunk_keys, bytes: self.bytes_max() };
+        let bounds = Chunk { bytes: self.bytes_max(), ..self.mover.cut(self.pace) };
         let (units, chunk) = (self.units, &mut self.chunk);
         let take = |key: &[u8], cursor: &dyn Cursor| -> Result<usize> {
             let lost = || Error::new(ErrorKind::Corruption, "a key of the source has no value");

@@ -1,7 +1,7 @@
 //! The thread that cleans what moves have left over and nobody waits for: what a crash left, what a move that was given up left, and what a
 //! scan was reading when its move ended.
 //!
-//! It works half of the time at most, gives way to whoever moves units, and ends when nothing is left; what comes later begins it again.
+//! It works half of the time at most, less while users feel it (`throttle`), gives way to whoever moves units, and ends when nothing is left; what comes later begins it again.
 //! Nothing depends on it but space, and the filter that scans of such partitions go through meanwhile.
 //!
 //! Invariants: a wake after the thread last looked is never missed (`again`, under the lock with `running`); dropping the [`Tidier`] waits for
@@ -10,9 +10,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::clean::{Cleaned, Cleaning};
+use super::rests::Owed;
 use super::{Mover, Ordering, Pace};
 use crate::placement::MoveId;
 
@@ -20,8 +21,10 @@ use crate::placement::MoveId;
 const PACE: Pace = Pace { bytes_per_second: None, chunk_bytes: 16 << 10, chunk_keys: 1024 };
 /// After which it looks again at what it had to leave, to scans or to whoever moves units.
 const LATER: Duration = Duration::from_millis(50);
-/// The least it rests between two chunks.
-const REST_MIN: Duration = Duration::from_micros(200);
+/// Of its time it works so much at most.
+const SHARE: f64 = 0.5;
+/// The least that a chunk of work counts as.
+const WORK_MIN: Duration = Duration::from_micros(200);
 
 /// Begins the thread when there is something to do.
 pub(crate) struct Tidier {
@@ -126,13 +129,10 @@ fn work(mover: &Mover, asked: &Asked) {
             if !mover.leftovers(|_, _| true).iter().any(|(other, ..)| *other == id) {
                 continue;
             }
-            let mut begun = Instant::now();
-            let mut go_on = || {
-                let is_free = mover.waiting.load(Ordering::SeqCst) == 0;
-                let goes_on = is_free && asked.rest(begun.elapsed().max(REST_MIN));
-                begun = Instant::now();
-                goes_on
-            };
+            let mut sleep = |time| mover.waiting.load(Ordering::SeqCst) == 0 && asked.rest(time);
+            let mut owed = Owed::for_work(SHARE, WORK_MIN);
+            let _governed = mover.govern_tidying();
+            let mut go_on = || mover.rest_with(&mut owed, 0, &mut sleep);
             let cleaning = Cleaning { mover, id, holder, units: &units, pace: PACE };
             match cleaning.run(positions.entry(id).or_default(), &mut go_on) {
                 Ok(Cleaned::Whole | Cleaned::InUse) => {}

@@ -50,7 +50,7 @@ pub use settings::Repartition;
 pub(crate) use settings::{DEFAULT_PLANNER, Settings};
 pub(crate) use watch::{Watch, Way};
 
-use crate::migration::{Mover, Pace, Throttle, Tidier};
+use crate::migration::{Mover, Pace, Tidier};
 use crate::pinned::{Balance, Crew};
 use crate::placement::Cuts;
 use crate::{Options, Placement, Store};
@@ -147,9 +147,6 @@ impl Planning {
         });
         let mut planning = Self { driver, thread: None };
         if threaded {
-            let throttle = Throttle::new(Arc::clone(&planning.driver.watch.pulse));
-            // A store has one loop: nobody has said so before.
-            let _ = planning.driver.mover.throttle.set(throttle);
             let driver = Arc::clone(&planning.driver);
             let begun = Builder::new().name("biombo-plan".to_owned()).spawn(move || driver.run());
             planning.thread = Some(begun.map_err(|e| Error::io("start the thread that plans", e))?);
@@ -212,7 +209,6 @@ impl Driver {
         let topology = self.mover.topology.get().1;
         let placement = &topology.placement;
         let woke_ns = (self.clock)();
-        self.mover.note_rest();
         self.take_in(&mut brain, placement, now_ns);
         // That costs nothing; only what is left of it may be worth a move.
         if let Some(crew) = &self.crew {

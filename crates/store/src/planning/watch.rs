@@ -1,18 +1,14 @@
 //! What users' operations leave for the planner: samples of what they touch, and how long those took that touch several keys.
 //!
 //! Only a store that repartitions has one. What is on the way of every operation is a count-down in the thread ([`Tracker`]); one group in
-//! [`TIMED`] is timed as well, by the number of its keys and by whether they lay together. The times of these, and of single accesses that are
-//! sampled, also make the [`Pulse`], by which moves go slower where users feel them.
+//! [`TIMED`] is timed as well, by the number of its keys and by whether they lay together.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use biombo_base::clock::monotonic_ns;
 use biombo_engine::Op;
-use biombo_tracker::{GROUP_KEYS_MAX, Kind, Rates, Tracker};
-
-use crate::pulse::Pulse;
+use biombo_tracker::{GROUP_KEYS_MAX, Rates, Tracker};
 
 /// One group in so many is timed: a prime, so that callers who do things in turn have each of them timed.
 const TIMED: u32 = 13;
@@ -20,7 +16,7 @@ const TIMED: u32 = 13;
 /// from says nothing about partitions.
 const OUTLIER_TIMES: u64 = 4;
 
-/// Reads or writes of groups.
+/// Reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Read,
@@ -39,32 +35,26 @@ impl Way {
 pub(crate) struct Watch {
     pub(crate) tracker: Tracker,
     meter: Meter,
-    pub(crate) pulse: Arc<Pulse>,
     /// Whether scans tell what they went over: where units are ranges.
     pub(crate) spans: bool,
 }
 
 impl Watch {
     pub(crate) fn new(rates: Rates, spans: bool) -> Self {
-        Self { tracker: Tracker::new(rates), meter: Meter::default(), pulse: Arc::default(), spans }
+        Self { tracker: Tracker::new(rates), meter: Meter::default(), spans }
     }
 
     /// A write of `ops`, done by `run`; `place` says which partition owns a key.
     #[inline]
     pub(crate) fn write<R>(&self, ops: &[Op<'_>], place: impl Fn(&[u8]) -> usize, run: impl FnOnce() -> R) -> R {
         if let [op] = ops {
-            let is_sampled = key_of(op).is_some_and(|key| self.tracker.sample(Kind::Write, key));
-            return if is_sampled { self.pulse.time(Way::Write, run) } else { run() };
+            if let Some(key) = key_of(op) {
+                self.tracker.write(key);
+            }
+            return run();
         }
         self.tracker.write_group(ops.len(), || ops.iter().filter_map(key_of));
-        self.meter.time(&self.pulse, Way::Write, ops.len(), || ops.iter().filter_map(key_of).map(place), run)
-    }
-
-    /// A read of a key, done by `run`.
-    #[inline]
-    pub(crate) fn read<R>(&self, key: &[u8], run: impl FnOnce() -> R) -> R {
-        let is_sampled = self.tracker.sample(Kind::Read, key);
-        if is_sampled { self.pulse.time(Way::Read, run) } else { run() }
+        self.meter.time(Way::Write, ops.len(), || ops.iter().filter_map(key_of).map(place), run)
     }
 
     /// Operations that are written for themselves.
@@ -81,10 +71,11 @@ impl Watch {
         run: impl FnOnce() -> R,
     ) -> R {
         if let [key] = keys {
-            return self.read(key.as_ref(), run);
+            self.tracker.read(key.as_ref());
+            return run();
         }
         self.tracker.read_group(keys.len(), || keys.iter().map(AsRef::as_ref));
-        self.meter.time(&self.pulse, Way::Read, keys.len(), || keys.iter().map(|key| place(key.as_ref())), run)
+        self.meter.time(Way::Read, keys.len(), || keys.iter().map(|key| place(key.as_ref())), run)
     }
 
     /// The times since the last call.
@@ -181,7 +172,6 @@ impl Meter {
     #[inline]
     fn time<R, I: Iterator<Item = usize>>(
         &self,
-        pulse: &Pulse,
         way: Way,
         count: usize,
         places: impl FnOnce() -> I,
@@ -199,7 +189,6 @@ impl Meter {
         let begun = monotonic_ns();
         let result = run();
         let took_ns = monotonic_ns() - begun;
-        pulse.count(way, took_ns);
         places.sort_unstable();
         #[cfg(test)]
         let took_ns = told::took_ns(&places).unwrap_or(took_ns);
@@ -300,26 +289,6 @@ mod tests {
         assert_eq!(reads[2], Timed { apart: 1.0, apart_ns: 2_000.0, apart_cut: 1.0, ..Timed::default() });
         assert_eq!(writes[1], Timed::default());
         assert_eq!(watch.take_times(), Times::default(), "taken once");
-    }
-
-    #[test]
-    fn the_pulse_has_the_times_of_single_accesses_that_are_sampled_and_of_groups_that_are_timed() {
-        // Its own thread, so that count-downs of other tests play no part.
-        let counted = std::thread::spawn(|| {
-            let watch = Watch::new(Rates { singles: 1, groups: 1, ring_bytes: 1 << 16 }, false);
-            let put = [Op::Put { key: b"a", value: b"" }];
-            let both = [put[0], Op::Delete { key: b"b" }];
-            for _ in 0..2 * TIMED {
-                watch.write(&put, |_| 0, || {});
-                watch.write(&both, |_| 0, || {});
-                watch.read(b"a", || {});
-                watch.read_group(&[b"a"], |_| 0, || {});
-            }
-            let times = watch.pulse.take();
-            Way::ALL.map(|way| times.count(way))
-        });
-        let singles = f64::from(2 * TIMED);
-        assert_eq!(counted.join().expect("no panic"), [2.0 * singles, singles + 2.0]);
     }
 
     #[test]
