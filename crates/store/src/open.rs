@@ -355,6 +355,7 @@ impl<'a> Opening<'a> {
                     tidier: tidier.clone(),
                     io: Arc::clone(&self.io),
                     dir: self.dir.to_path_buf(),
+                    dirs: (0..instances.len()).map(|index| self.manifest.engine_dir(self.dir, index)).collect(),
                     partitions: self.manifest.partitions,
                     crew: workers.as_ref().map(|workers| Arc::clone(&workers.crew)),
                 };

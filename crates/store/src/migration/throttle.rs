@@ -95,6 +95,11 @@ impl Throttle {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The share that the latest move came to.
+    pub(crate) fn latest(&self) -> f64 {
+        self.lock().share
+    }
+
     /// Nothing moves, up to `now_ns`.
     pub(crate) fn at_rest(&self, now_ns: u64) {
         self.lock().at_rest(now_ns, &self.pulse.take());
