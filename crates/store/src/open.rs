@@ -73,8 +73,7 @@ fn open_existing(
         let opening = Opening::new(Arc::clone(&io), dir, manifest, &as_it_is, registry)?;
         let store = opening.finish(owner, None, warnings)?;
         let copied = replace::replace(&store, options, placement_journal(options), registry)?;
-        drop(store);
-        let mut store = open_again(io, dir, options, registry, machine_went_down)?;
+        let mut store = open_again(io, store, options, registry, machine_went_down)?;
         if let Some(inner) = Arc::get_mut(&mut store.inner) {
             inner.copied = copied;
         }
@@ -102,24 +101,31 @@ fn open_existing(
         }
         return Ok(store);
     }
-    drop(store);
-    open_again(io, dir, options, registry, machine_went_down)
+    open_again(io, store, options, registry, machine_went_down)
 }
 
-/// Open a store that this opening has just given another manifest, and closed.
+/// Close a store that this opening has just given another manifest, and open it again. What it had to say is kept.
 fn open_again(
     io: Arc<dyn Io>,
-    dir: &Path,
+    store: Store,
     options: &Options,
     registry: &Registry,
     machine_went_down: bool,
 ) -> Result<Store> {
+    let (dir, mut warnings) = (store.inner.dir.clone(), store.warnings().to_vec());
+    drop(store);
+    let dir = dir.as_path();
     let mut owner = Owner::take(&*io, dir)?;
     owner.machine_went_down |= machine_went_down;
     let lost = || Error::new(ErrorKind::NotFound, format!("there is no store in {} any more", dir.display()));
     let manifest = Manifest::read(&*io, dir, MANIFEST)?.ok_or_else(lost)?;
     let options = Options { reshape: false, ..options.clone() };
-    open_existing(io, dir, manifest, &options, registry, owner)
+    let mut store = open_existing(io, dir, manifest, &options, registry, owner)?;
+    if let Some(inner) = Arc::get_mut(&mut store.inner) {
+        warnings.retain(|warning| !inner.warnings.contains(warning));
+        inner.warnings.splice(0..0, warnings);
+    }
+    Ok(store)
 }
 
 fn placement_journal(options: &Options) -> JournalOptions {
