@@ -30,6 +30,8 @@ const PLACEMENT_SEGMENT_BYTES: u64 = 1 << 20;
 /// More than are outstanding when intents are retired: those of `Os` writes are dropped before anybody syncs them.
 const UNSYNCED_SEGMENTS_MAX: usize = 8;
 const CACHE_BYTES: u64 = 256 << 20;
+const LEAVING: &str =
+    "partitions are leaving this store: it repartitions itself when they have left (`biombo repartition`)";
 
 pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result<Store> {
     let io: Arc<dyn Io> = options.io.clone().unwrap_or_else(|| Arc::new(RealIo::new()));
@@ -122,7 +124,8 @@ fn open_again(
     let options = Options { reshape: false, ..options.clone() };
     let mut store = open_existing(io, dir, manifest, &options, registry, owner)?;
     if let Some(inner) = Arc::get_mut(&mut store.inner) {
-        warnings.retain(|warning| !inner.warnings.contains(warning));
+        // It is said again where they have not left.
+        warnings.retain(|warning| warning != LEAVING && !inner.warnings.contains(warning));
         inner.warnings.splice(0..0, warnings);
     }
     Ok(store)
@@ -344,10 +347,7 @@ impl<'a> Opening<'a> {
                 return Err(planning::refused("this store has one partition"));
             }
             (Repartition::Every(_), Some(_)) if !self.manifest.leaving.is_empty() => {
-                warnings.push(
-                    "partitions are leaving this store: it repartitions itself when they have left (`biombo repartition`)"
-                        .to_owned(),
-                );
+                warnings.push(LEAVING.to_owned());
                 None
             }
             (Repartition::Every(interval), Some(mover)) => {
