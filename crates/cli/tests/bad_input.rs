@@ -530,6 +530,7 @@ fn a_comparison_says_what_it_cannot_compare() {
         ("of an unknown experiment", "reproduce nosuch", "leveldb-sizes"),
         ("of graphs above their size", "reproduce dgap-numa --scale 2", "above 1"),
         ("of graphs over an engine", "reproduce dgap-numa --engine log", "--engine"),
+        ("of graphs in several directories", "reproduce dgap-numa --dir DIR,DIR/other", "several directories"),
         ("of an engine that it has not", "reproduce logstore --engine nosuch", "nosuch"),
         ("--scale 0", "reproduce leveldb-sizes --scale 0", "--scale"),
         ("--scale nan", "reproduce leveldb-sizes --scale nan", "--scale"),

@@ -6,6 +6,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
@@ -271,18 +272,42 @@ fn keep_cutting(store: &Store) {
 const MEMBERS: u64 = 10;
 const GROUPS: u64 = 40;
 
-/// Write groups of keys that lie apart, others than the process before, so that plans are made; tell when they move something.
+/// The keys that batch `number` of [`keep_grouping`] puts.
+fn grouped(number: u64, stride: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..MEMBERS).map(move |member| (member, (number + member * stride) % GROUPS))
+}
+
+/// What the keys of groups hold: by member and place, the number and the stride of the last batch.
+type Groups = BTreeMap<(u64, u64), (u64, u64)>;
+
+fn groups_of(store: &Store) -> Groups {
+    let mut scan = store.scan(Range::prefix(b"group ")).expect("a scan");
+    let mut groups = Groups::new();
+    let numbers = |bytes: &[u8]| {
+        let words = std::str::from_utf8(bytes).expect("text").split(' ');
+        let numbers: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
+        (numbers[0], numbers[1])
+    };
+    while let Some((key, value)) = scan.next().expect("a step") {
+        assert!(groups.insert(numbers(key), numbers(value)).is_none(), "a key twice");
+    }
+    groups
+}
+
+/// Write groups of keys that lie apart, others than the process before, so that plans are made; tell each that is acknowledged, as
+/// `grouped number stride`, and when they move something. Numbers go on from those of the process before.
 fn keep_grouping(store: &Store) {
     let stride = u64::from(std::process::id()) % (GROUPS - 1) + 1;
-    let (mut told, mut number) = (0, 0);
+    let mut number = groups_of(store).values().map(|(number, _)| *number).max().unwrap_or(0);
+    let mut told = 0;
     loop {
         number += 1;
         let mut batch = Batch::new();
-        for member in 0..MEMBERS {
-            let place = (number + member * stride) % GROUPS;
-            batch.put(format!("group {member} {place}").as_bytes(), format!("{number}").as_bytes());
+        for (member, place) in grouped(number, stride) {
+            batch.put(format!("group {member} {place}").as_bytes(), format!("{number} {stride}").as_bytes());
         }
         store.write_with(&batch, Durability::Os).expect("a write");
+        println!("grouped {number} {stride}");
         if number % 16 == 0 {
             let moved = store.stats().expect("figures").moves.units;
             if moved > told {
@@ -291,6 +316,25 @@ fn keep_grouping(store: &Store) {
             }
         }
     }
+}
+
+/// Keys of groups, which plans have moved, hold the last batch that was acknowledged for them, or a later one; and of each batch that any of them
+/// holds, all others do, or a later one. Returns how many there are.
+fn check_groups(store: &Store, engine: &str, acked: &Groups) -> u64 {
+    let groups = groups_of(store);
+    assert!(groups.len() as u64 <= MEMBERS * GROUPS, "{engine}: {} keys of groups", groups.len());
+    let number_at = |key: &(u64, u64)| groups.get(key).map(|(number, _)| *number);
+    for (key, (number, _)) in acked {
+        let found = number_at(key);
+        assert!(found >= Some(*number), "{engine}: batch {number} was acknowledged, group {key:?} has {found:?}");
+    }
+    for (number, stride) in groups.values() {
+        for key in grouped(*number, *stride) {
+            let found = number_at(&key);
+            assert!(found >= Some(*number), "{engine}: batch {number} is halved: group {key:?} has {found:?}");
+        }
+    }
+    groups.len() as u64
 }
 
 /// One of the keys that batches write, of a small number.
@@ -320,10 +364,11 @@ fn counter(store: &Store, writer: u64, key: u64) -> Option<u64> {
 /// Rounds for which a test goes on until something is shown, by those asked for.
 const MORE_ROUNDS: u64 = 10;
 
-/// The last batch of each writer that was acknowledged, and how many units have moved.
+/// The last batch of each writer, and for each key of groups, that was acknowledged, and how many units have moved.
 #[derive(Default)]
 struct Heard {
     acked: [Option<u64>; WRITERS as usize],
+    groups: Groups,
     moved: u64,
 }
 
@@ -335,13 +380,15 @@ fn kill_batch_writers(engine: &str, durability: &str, meanwhile: Meanwhile, roun
     let begin = Instant::now();
     let mut dice = Dice(77 + durability.len() as u64);
     let mut dir = tempdir().expect("a directory");
+    // Of all rounds on the present store.
+    let mut groups = Groups::new();
     let (mut busy, mut batches, mut moved, mut round) = (0, 0, 0, 0);
     // A machine that is busy otherwise may need more rounds until something is shown.
     let is_shown = |busy: u64, moved: u64| busy * 2 >= rounds && (meanwhile == Meanwhile::Nothing || moved > rounds);
     let name = meanwhile.name();
     while round < rounds || (!is_shown(busy, moved) && round < rounds * MORE_ROUNDS) {
         if round % ROUNDS_A_STORE == 0 {
-            dir = tempdir().expect("a directory");
+            (dir, groups) = (tempdir().expect("a directory"), Groups::new());
         }
         let task = format!("{engine} {durability} {name}");
         let child = this_program("child_that_writes_batches", CHILD, &task, &dir.path().join("s"));
@@ -351,15 +398,24 @@ fn kill_batch_writers(engine: &str, durability: &str, meanwhile: Meanwhile, roun
                 // A plan takes its time: what is waited for is that it moves something.
                 return meanwhile == Meanwhile::Plans;
             }
-            let mut words = line.split(' ').skip_while(|word| *word != "ack").skip(1).map(str::parse::<u64>);
+            let numbers_after = |said: &'static str| {
+                line.split(' ').skip_while(move |word| *word != said).skip(1).map(str::parse::<u64>)
+            };
+            let mut words = numbers_after("grouped");
+            if let (Some(Ok(number)), Some(Ok(stride))) = (words.next(), words.next()) {
+                heard.groups.extend(grouped(number, stride).map(|key| (key, (number, stride))));
+                return false;
+            }
+            let mut words = numbers_after("ack");
             let (Some(Ok(writer)), Some(Ok(number))) = (words.next(), words.next()) else { return false };
             heard.acked[writer as usize] = Some(number);
             meanwhile != Meanwhile::Plans
         });
         moved += heard.moved;
+        groups.extend(heard.groups);
         if heard.acked.iter().any(Option::is_some) {
             busy += 1;
-            batches += check_batches(&dir.path().join("s"), engine, &heard.acked);
+            batches += check_batches(&dir.path().join("s"), engine, &heard.acked, &groups);
         }
         round += 1;
     }
@@ -373,7 +429,7 @@ fn kill_batch_writers(engine: &str, durability: &str, meanwhile: Meanwhile, roun
     );
 }
 
-fn check_batches(dir: &Path, engine: &str, acked: &[Option<u64>]) -> u64 {
+fn check_batches(dir: &Path, engine: &str, acked: &[Option<u64>], acked_groups: &Groups) -> u64 {
     let store = Options::new().create(false).open(dir, &biombo::registry()).expect("the store opens");
     let mut seen = 0;
     for (writer, acked) in (0..).zip(acked) {
@@ -402,19 +458,9 @@ fn check_batches(dir: &Path, engine: &str, acked: &[Option<u64>]) -> u64 {
     let keys = store.verify(&mut |damage| panic!("{engine}: {damage:?}")).expect("whole");
     let batches: u64 = (0..WRITERS).filter_map(|writer| counter(&store, writer, 0)).map(|last| last + 1).sum();
     let counters = (0..WRITERS).filter(|writer| counter(&store, *writer, 0).is_some()).count() as u64;
-    let groups = scan_count(&store, b"group ");
-    assert!(groups <= MEMBERS * GROUPS, "{engine}: {groups} keys of groups");
+    let groups = check_groups(&store, engine, acked_groups);
     assert_eq!(keys, (batches + counters) * BATCH_KEYS + groups, "{engine}: keys in all partitions");
     seen
-}
-
-fn scan_count(store: &Store, prefix: &[u8]) -> u64 {
-    let mut scan = store.scan(Range::prefix(prefix)).expect("a scan");
-    let mut count = 0;
-    while scan.next().expect("a step").is_some() {
-        count += 1;
-    }
-    count
 }
 
 #[test]
@@ -478,7 +524,11 @@ fn a_killed_repartition_loses_nothing_and_the_next_one_goes_on() {
         let (wanted, mut busy, mut round) = ((rounds() / 4).max(1), 0, 0);
         while round < wanted || (busy == 0 && round < wanted * MORE_ROUNDS) {
             let engine = engines[dice.below(engines.len() as u64) as usize];
-            let line = format!("repartition DIR/s --partitions {} --engine {engine}", 2 + dice.below(6));
+            let mut line = format!("repartition DIR/s --partitions {} --engine {engine}", 2 + dice.below(6));
+            // At times all keys are copied into partitions that are placed otherwise.
+            if dice.below(3) == 0 {
+                line += [" --placement hash", " --placement range"][dice.below(2) as usize];
+            }
             let mut child = command()
                 .args(words(&line, dir.path()))
                 .stdout(Stdio::null())
@@ -490,6 +540,9 @@ fn a_killed_repartition_loses_nothing_and_the_next_one_goes_on() {
             child.wait().expect("a killed child ends");
             let store = Options::new().create(false).open(dir.path().join("s"), &biombo::registry()).expect("it opens");
             busy += u64::from(!store.leaving().is_empty());
+            let names = std::fs::read_dir(dir.path().join("s")).expect("a directory").flatten();
+            let made = names.filter(|name| name.file_name().to_string_lossy().starts_with("p0")).count();
+            assert_eq!(made, store.partitions() as usize, "round {round}: {line}: directories that nobody names");
             store.clean_leftovers(Pace::default()).expect("nothing is in the way");
             assert_eq!(
                 store.verify(&mut |damage| panic!("{damage:?}")).expect("whole"),

@@ -7,7 +7,7 @@
 //! 2. The file is replaced as a whole (written aside, synced, renamed, directory synced), never in place. An opening syncs the directory before it
 //!    relies on it: who replaced it may have died before that.
 //! 3. A change of the partitions is written here before anything moves for it, and again when it is over: which partitions leave, which
-//!    directories belong to nobody any more (`reshape`, `retire`). A directory of `removing` is named by nothing else.
+//!    directories belong to nobody any more, or not yet (`reshape`, `retire`, `replace`). A directory of `removing` is named by nothing else.
 //! 4. Its last line is the checksum of all lines before it: a truncated or altered manifest is `Corruption`; a newer format or
 //!    an unknown field is `Unsupported`. Neither changes anything on disk.
 //!
@@ -54,7 +54,7 @@ pub(crate) struct Manifest {
     /// How often partitions were taken away: each time the store's journals begin anew, in directories of their own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) generation: u32,
-    /// Directories that belong to nobody any more, to be removed by the next opening.
+    /// Directories that belong to nobody any more, or not yet, to be removed by the next opening.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removing: Vec<PathBuf>,
 }
@@ -150,6 +150,13 @@ impl Manifest {
 
     fn has_journal_in(&self, dir: &Path) -> bool {
         [PLACEMENT_DIR, INTENT_DIR].iter().any(|name| self.journal_dir(name) == dir)
+    }
+
+    /// Take what this manifest names for itself out of what it has removed.
+    pub(crate) fn keep_what_is_needed(&mut self) {
+        let mut removing = std::mem::take(&mut self.removing);
+        removing.retain(|dir| !self.engine_dirs.contains(dir) && !self.has_journal_in(dir));
+        self.removing = removing;
     }
 
     /// Whether a directory has one of the names that this store gives: nothing else is ever removed for it, whatever a manifest says that

@@ -31,6 +31,8 @@ const PLACEMENT_SEGMENT_BYTES: u64 = 1 << 20;
 /// More than are outstanding when intents are retired: those of `Os` writes are dropped before anybody syncs them.
 const UNSYNCED_SEGMENTS_MAX: usize = 8;
 const CACHE_BYTES: u64 = 256 << 20;
+const LEAVING: &str =
+    "partitions are leaving this store: it repartitions itself when they have left (`biombo repartition`)";
 
 pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result<Store> {
     let io: Arc<dyn Io> = options.io.clone().unwrap_or_else(|| Arc::new(RealIo::new()));
@@ -74,8 +76,7 @@ fn open_existing(
         let opening = Opening::new(Arc::clone(&io), dir, manifest, &as_it_is, registry)?;
         let store = opening.finish(owner, None, warnings)?;
         let copied = replace::replace(&store, options, placement_journal(options), registry)?;
-        drop(store);
-        let mut store = open_again(io, dir, options, registry, machine_went_down)?;
+        let mut store = open_again(io, store, options, registry, machine_went_down)?;
         if let Some(inner) = Arc::get_mut(&mut store.inner) {
             inner.copied = copied;
         }
@@ -103,24 +104,32 @@ fn open_existing(
         }
         return Ok(store);
     }
-    drop(store);
-    open_again(io, dir, options, registry, machine_went_down)
+    open_again(io, store, options, registry, machine_went_down)
 }
 
-/// Open a store that this opening has just given another manifest, and closed.
+/// Close a store that this opening has just given another manifest, and open it again. What it had to say is kept.
 fn open_again(
     io: Arc<dyn Io>,
-    dir: &Path,
+    store: Store,
     options: &Options,
     registry: &Registry,
     machine_went_down: bool,
 ) -> Result<Store> {
+    let (dir, mut warnings) = (store.inner.dir.clone(), store.warnings().to_vec());
+    drop(store);
+    let dir = dir.as_path();
     let mut owner = Owner::take(&*io, dir)?;
     owner.machine_went_down |= machine_went_down;
     let lost = || Error::new(ErrorKind::NotFound, format!("there is no store in {} any more", dir.display()));
     let manifest = Manifest::read(&*io, dir, MANIFEST)?.ok_or_else(lost)?;
     let options = Options { reshape: false, ..options.clone() };
-    open_existing(io, dir, manifest, &options, registry, owner)
+    let mut store = open_existing(io, dir, manifest, &options, registry, owner)?;
+    if let Some(inner) = Arc::get_mut(&mut store.inner) {
+        // It is said again where they have not left.
+        warnings.retain(|warning| warning != LEAVING && !inner.warnings.contains(warning));
+        inner.warnings.splice(0..0, warnings);
+    }
+    Ok(store)
 }
 
 fn placement_journal(options: &Options) -> JournalOptions {
@@ -343,10 +352,7 @@ impl<'a> Opening<'a> {
                 return Err(planning::refused("this store has one partition"));
             }
             (Repartition::Every(_), Some(_)) if !self.manifest.leaving.is_empty() => {
-                warnings.push(
-                    "partitions are leaving this store: it repartitions itself when they have left (`biombo repartition`)"
-                        .to_owned(),
-                );
+                warnings.push(LEAVING.to_owned());
                 None
             }
             (Repartition::Every(interval), Some(mover)) => {
@@ -360,6 +366,7 @@ impl<'a> Opening<'a> {
                     tidier: tidier.clone(),
                     io: Arc::clone(&self.io),
                     dir: self.dir.to_path_buf(),
+                    dirs: (0..instances.len()).map(|index| self.manifest.engine_dir(self.dir, index)).collect(),
                     partitions: self.manifest.partitions,
                     crew: workers.as_ref().map(|workers| Arc::clone(&workers.crew)),
                 };

@@ -5,17 +5,19 @@
 //! the commit point, and what it does not name any more is removed by the opening that follows. The new partitions may be more or fewer, and of another
 //! engine, at the same price.
 //!
-//! Crash argument: before the new manifest is in its place the store is as it was, and what was copied beside is named by nobody: the next attempt, which
-//! gives its partitions the same names, removes it first. After it the new partitions are whole, because they were synced before, and so is
-//! the placement; the directories of the old ones stand in `removing`.
+//! Crash argument: what is made beside is first named, in the `removing` of a manifest that is otherwise the old one. Before the new manifest is in its place
+//! the store is as it was, and the next opening, whoever asks for it, removes what was made beside. After it the new partitions are
+//! whole, because they were synced before, and so is the placement; the directories of the old ones stand in `removing` instead. Where the sync of
+//! the new manifest's name fails, nobody knows which of the two a power cut would find: nothing is removed, the caller gets the error, and the next
+//! opening goes by the one that it sees once it has written that anew (`retire::sweep`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use biombo_engine::{Batch, Durability, Engine, Error, Registry, Result};
+use biombo_engine::{Batch, Durability, Engine, Error, ErrorKind, Registry, Result};
 use biombo_journal::JournalOptions;
 
-use crate::manifest::{MANIFEST, Manifest};
+use crate::manifest::Manifest;
 use crate::open::{INTENT_DIR, Opening, PLACEMENT_DIR, create_dir};
 use crate::options::{Executor, Options, PARTITIONS_MAX, Partitioning, PlacementKind};
 use crate::placement::PlacementJournal;
@@ -69,21 +71,53 @@ pub(crate) fn check(manifest: &Manifest, options: &Options, registry: &Registry)
 pub(crate) fn replace(store: &Store, options: &Options, journal: JournalOptions, registry: &Registry) -> Result<Moved> {
     let inner = &*store.inner;
     let new = replaced(&inner.manifest, options);
-    let dirs = (0..new.engine_dirs.len()).map(|index| new.engine_dir(&inner.dir, index));
-    let aside: Vec<PathBuf> = dirs.chain([inner.dir.join(new.journal_dir(PLACEMENT_DIR))]).collect();
-    let remove = |path: &PathBuf| {
-        inner.io.remove_dir_all(path).map_err(|e| Error::io(format_args!("remove {}", path.display()), e))
+    let beside: Vec<PathBuf> = new.engine_dirs.iter().cloned().chain([new.journal_dir(PLACEMENT_DIR)]).collect();
+    let remove = |name: &PathBuf| {
+        let path = inner.dir.join(name);
+        inner.io.remove_dir_all(&path).map_err(|e| Error::io(format_args!("remove {}", path.display()), e))
     };
-    aside.iter().try_for_each(remove)?;
+    let mut marked = inner.manifest.clone();
+    marked.removing.extend(beside.iter().cloned());
+    marked.removing.sort_unstable();
+    marked.removing.dedup();
+    check_room(store, &new)?;
+    retire::commit(store, &marked)?;
+    beside.iter().try_for_each(remove)?;
     let copied = copy(store, &new, options, journal, registry).inspect_err(|_| {
-        // Best effort: the next attempt does it again.
-        aside.iter().for_each(|path| drop(remove(path)));
+        // Best effort: the next opening does it again.
+        beside.iter().for_each(|name| drop(remove(name)));
     })?;
     // From here on the manifest may name what was copied: nothing of it is removed, whatever comes.
-    match retire::commit(store, &new) {
-        Err(error) if Manifest::read(&*inner.io, &inner.dir, MANIFEST)?.as_ref() != Some(&new) => Err(error),
-        _ => Ok(copied),
+    retire::commit(store, &new)?;
+    Ok(copied)
+}
+
+/// Refuse to begin what the disks have no room for, as far as that is known: all keys and values once more.
+fn check_room(store: &Store, new: &Manifest) -> Result<()> {
+    let inner = &*store.inner;
+    let mut bytes = 0;
+    for instance in inner.instances.iter() {
+        let stats = instance.engine.stats()?;
+        bytes += stats.logical_bytes.or(stats.physical_bytes).unwrap_or(0);
     }
+    let mut dirs: Vec<&Path> = new.engine_dirs.iter().map(|dir| dir.parent().unwrap_or(Path::new(""))).collect();
+    let count = dirs.len() as u64;
+    dirs.sort_unstable();
+    let of = |dir: &[&Path]| (inner.dir.join(dir[0]), bytes * dir.len() as u64 / count.max(1));
+    for (dir, needed) in dirs.chunk_by(|a, b| a == b).map(of) {
+        // Where it cannot be asked, it is tried.
+        let Some(free) = inner.io.free_bytes(&dir).ok().flatten().filter(|free| *free < needed) else { continue };
+        return Err(Error::new(
+            ErrorKind::Full,
+            format!(
+                "{} has {} MB left, and the copy of all keys there takes {} MB: free room, then try again; the store is as it was",
+                dir.display(),
+                free / 1_000_000,
+                needed.div_ceil(1_000_000)
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// The manifest of the store in new partitions, with journals of their own.
@@ -95,7 +129,7 @@ fn replaced(old: &Manifest, options: &Options) -> Manifest {
     }
     let journals = [PLACEMENT_DIR, INTENT_DIR].map(|name| old.journal_dir(name));
     let placement = options.placement.map_or_else(|| old.placement.clone(), |kind| kind.name().to_owned());
-    Manifest {
+    let mut new = Manifest {
         engine: options.engine.clone().unwrap_or_else(|| old.engine.clone()),
         partitions,
         placement,
@@ -105,7 +139,9 @@ fn replaced(old: &Manifest, options: &Options) -> Manifest {
         generation: old.generation + 1,
         removing: old.removing.iter().chain(&old.engine_dirs).cloned().chain(journals).collect(),
         ..old.clone()
-    }
+    };
+    new.keep_what_is_needed();
+    new
 }
 
 /// Make everything that `new` names, durably.

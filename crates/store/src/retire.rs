@@ -14,7 +14,8 @@
 //! Crash argument: the new manifest is the commit point. Before it is in its place the store is as it was: partitions that leave and own nothing; the
 //! journal that was begun aside is removed by the next attempt. After it, the new journal is whole, because it was synced before; the
 //! directories of what left are in `removing`. Each opening first makes sure that the manifest is durable, then removes them, as often as that is cut
-//! short, and then forgets their names.
+//! short, and then forgets their names. It makes sure by writing the manifest anew: a directory's sync that failed may have lost the name that it was
+//! for, and one that succeeds after it says nothing of that.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,7 +78,7 @@ fn without_leaving(old: &Manifest) -> Manifest {
         these.map(|index| old.engine_dirs[index].clone())
     };
     let journals = [PLACEMENT_DIR, INTENT_DIR].map(|name| old.journal_dir(name));
-    Manifest {
+    let mut new = Manifest {
         partitions: old.partitions_to_stay(),
         engine_dirs: dirs(true).collect(),
         engines: Vec::new(),
@@ -85,13 +86,22 @@ fn without_leaving(old: &Manifest) -> Manifest {
         generation: old.generation + 1,
         removing: old.removing.iter().cloned().chain(dirs(false)).chain(journals).collect(),
         ..old.clone()
-    }
+    };
+    // Its journal may be one that could not be removed, and was by now.
+    new.keep_what_is_needed();
+    new
 }
 
 /// Remove what belongs to nobody any more; what cannot be removed now is told to `warn`, and tried again by the next opening. The manifest is
-/// durable: the one before it names what is removed here. Returns it without the names of what was.
+/// written anew before: the one that it replaced names what is removed here, and is what a power cut finds where the sync of its name
+/// failed. Returns it without the names of what was.
 pub(crate) fn sweep(io: &dyn Io, dir: &Path, manifest: Manifest, warn: &mut dyn FnMut(String)) -> Result<Manifest> {
     if manifest.removing.is_empty() {
+        return Ok(manifest);
+    }
+    let anew = manifest::replace_file(io, dir, MANIFEST, manifest.encode()?.as_bytes());
+    if let Err(error) = anew {
+        warn(format!("what partitions left behind that were taken away is still there: {error}"));
         return Ok(manifest);
     }
     let synced = |path: &Path| io.sync_dir(path).map_err(|e| Error::io(format_args!("sync {}", path.display()), e));

@@ -16,6 +16,8 @@ pub(crate) enum Point {
     Step(Step),
     /// A move's leftovers are looked for, or deleted, next.
     Clean,
+    /// A key of the target is looked at, to forward a range that was deleted.
+    Key,
 }
 
 #[cfg(not(test))]

@@ -120,6 +120,11 @@ pub trait Io: Send + Sync {
     /// Take the exclusive advisory lock of the file `path` (created if missing) without waiting; `None` when another
     /// process (or another holder in this one) has it.
     fn try_lock(&self, path: &Path) -> Result<Option<Box<dyn Lock>>>;
+    /// Bytes that may still be written to the file system of `path`; `None` where nobody knows.
+    fn free_bytes(&self, path: &Path) -> Result<Option<u64>> {
+        let _ = path;
+        Ok(None)
+    }
     /// A number that no earlier call gave, also in earlier processes (with the odds of 64 random bits): for identities
     /// that are stored. The simulated disk gives a repeatable sequence, so that a failing run can be repeated.
     fn random_u64(&self) -> u64;

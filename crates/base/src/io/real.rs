@@ -63,6 +63,11 @@ pub fn raise_open_files_limit() -> Option<u64> {
 }
 
 impl Io for RealIo {
+    fn free_bytes(&self, path: &Path) -> Result<Option<u64>> {
+        let found = rustix::fs::statvfs(path)?;
+        Ok(Some(found.f_bavail.saturating_mul(found.f_frsize)))
+    }
+
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         let mut options = OpenOptions::new();
         options.read(true).write(mode.write);

@@ -18,7 +18,7 @@ about as many bytes as the others. The keys that change their partition are copi
 and until a partition has left its keys take room twice. Partitions that are left with nothing are removed. Cut short, also by a
 crash, the store is whole and serves: the same command goes on, and one with the figures from before goes back.
 With another --placement all keys are copied into new partitions, which take the place of the old ones in the end: cut short, the store
-is as it was.
+is as it was. All keys take room twice until then, which is asked for beforehand.
 
 Examples:
   biombo repartition fruit --partitions 16

@@ -63,8 +63,8 @@ pub(crate) struct ReproduceArgs {
     /// Only these engines, of those that the experiment measures
     #[arg(long, value_name = "E,..", value_delimiter = ',')]
     engine: Vec<String>,
-    /// Where the stores are made, and removed again; of several (devices), hard partitions are dealt to all in turn [default: the
-    /// system's place for temporary files]
+    /// Where the stores are made, and removed again; of several (devices), hard partitions are dealt to all in turn; of experiments on graphs,
+    /// the one where SNAP's files lie. A name cannot have a comma [default: the system's place for temporary files]
     #[arg(long, value_name = "DIR,..", value_delimiter = ',')]
     dir: Vec<PathBuf>,
     /// Write each run as a JSON line to this file, as soon as it is done
@@ -160,6 +160,12 @@ fn stores(args: &ReproduceArgs, name: &str, work: StoreWork) -> Done {
 fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
     if !args.engine.is_empty() {
         return Err(Failure::usage("--engine is of stores: this experiment is of graphs"));
+    }
+    if args.dir.len() > 1 {
+        return Err(Failure::usage(
+            "--dir has several directories, which are for the partitions of stores: for this experiment of graphs name the one where SNAP's \
+             files lie",
+        ));
     }
     let plans =
         (work.plans)(args.scale, args.dir.first().map(PathBuf::as_path)).map_err(|e| Failure::usage(e.to_string()))?;

@@ -69,8 +69,8 @@ pub(crate) fn one(
     let dir = RunDir::create(base)?;
     let others = spec.dirs.iter().map(|base| RunDir::create(base)).collect::<Result<Vec<_>>>()?;
     if (registry.get(&spec.engine)?.capabilities)().persistent {
-        let each = spec.disk_bytes_needed() / (1 + others.len() as u64);
-        others.iter().chain([&dir]).try_for_each(|dir| disk::check_free(dir.path(), each))?;
+        let dirs: Vec<&Path> = [&dir].into_iter().chain(&others).map(|dir| dir.path()).collect();
+        disk::check_all_free(&dirs, spec.instances(), spec.disk_bytes_needed())?;
     }
     spec.dir = dir.path().to_owned();
     spec.dirs = others.iter().map(|other| other.path().to_owned()).collect();

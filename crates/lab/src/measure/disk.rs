@@ -75,6 +75,31 @@ pub fn check_free(dir: &Path, needed: u64) -> Result<()> {
     Ok(())
 }
 
+/// `Full` unless the file systems of `dirs` have `needed` bytes left together, each for those of the `instances` that are dealt to it.
+pub(crate) fn check_all_free(dirs: &[&Path], instances: u64, needed: u64) -> Result<()> {
+    let device = |dir: &&Path| {
+        let found = dir.metadata().map_err(|e| Error::io(format!("look at {}", dir.display()), e))?;
+        Ok(found.dev())
+    };
+    let devices = dirs.iter().map(device).collect::<Result<Vec<_>>>()?;
+    shares(&devices, instances, needed).into_iter().try_for_each(|(dir, bytes)| check_free(dirs[dir], bytes))
+}
+
+/// What each device must hold, with the first directory on it: instances are dealt to the directories of `devices` in turn, and may not divide.
+fn shares(devices: &[u64], instances: u64, needed: u64) -> Vec<(usize, u64)> {
+    let (count, instances) = (devices.len() as u64, instances.max(1));
+    let mut shares: Vec<(usize, u64)> = Vec::new();
+    for (number, device) in devices.iter().enumerate() {
+        let dealt = (instances + count - 1).saturating_sub(number as u64) / count;
+        let bytes = (u128::from(needed) * u128::from(dealt) / u128::from(instances)) as u64;
+        match shares.iter_mut().find(|(first, _)| devices[*first] == *device) {
+            Some((_, all)) => *all = all.saturating_add(bytes),
+            None => shares.push((number, bytes)),
+        }
+    }
+    shares
+}
+
 /// Wait until the whole file system of `dir` is on its device, so that what one phase left behind is not written in the
 /// next one's time.
 pub fn settle(dir: &Path) -> Result<()> {
@@ -110,6 +135,21 @@ mod tests {
         let bytes = allocated_bytes(dir.path()).unwrap();
         assert!((147_456..300_000).contains(&bytes), "{bytes}");
         assert!(linked(other.path()).is_empty());
+    }
+
+    /// (Mutations: equal shares; directories of one file system asked one by one.)
+    #[test]
+    fn each_device_is_asked_for_what_is_dealt_to_it() {
+        assert_eq!(shares(&[7], 3, 900), [(0, 900)]);
+        assert_eq!(shares(&[7, 8], 3, 900), [(0, 600), (1, 300)]);
+        assert_eq!(shares(&[7, 8, 9], 2, 900), [(0, 450), (1, 450), (2, 0)]);
+        assert_eq!(shares(&[7, 8, 7], 6, 900), [(0, 600), (1, 300)]);
+        assert_eq!(shares(&[7, 7], 1, u64::MAX), [(0, u64::MAX)]);
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let dirs = [dir.path(), other.path()];
+        let free = free_bytes(dir.path()).unwrap();
+        check_all_free(&dirs, 2, 1).unwrap();
+        assert_eq!(check_all_free(&dirs, 2, free + free / 2).unwrap_err().kind(), ErrorKind::Full, "one file system");
     }
 
     #[test]

@@ -31,7 +31,8 @@ impl RunSpec {
         data.saturating_add(beside_bytes).saturating_add(own)
     }
 
-    fn instances(&self) -> u64 {
+    /// Instances of the engine, which are dealt to the directories in turn.
+    pub(crate) fn instances(&self) -> u64 {
         if self.partitioning == Partitioning::Hard { u64::from(self.partitions).max(1) } else { 1 }
     }
 

@@ -4,7 +4,7 @@
 //!
 //! 1. From attaching to detaching, every write to a key of the units that was applied to the source is in the queue, once, in the order in
 //!    which it was applied; the mover takes the queue as a whole.
-//! 2. Once closing, no write to a key of the units is applied to the source: its writer lets go of all locks, waits for the end of the move, and
+//! 2. Once closing, and until it is reopened, no write to a key of the units is applied to the source: its writer lets go of all locks, waits for the end of the move, and
 //!    routes again. Others of the lane go on.
 //! 3. A write of which it is not known how much of it was applied, or one for which there is no room, breaks the move, which is then given up.
 //! 4. A flip of which it is not known whether it happened never detaches: no write of the units gets past, and the poisoned store tells
@@ -39,6 +39,11 @@ impl Outgoing {
     /// From now on writes of the units are held back.
     pub(crate) fn close(&mut self) {
         self.closing = true;
+    }
+
+    /// Writes of the units pass again.
+    pub(crate) fn reopen(&mut self) {
+        self.closing = false;
     }
 
     fn holds_back(&self, ops: &[Op<'_>]) -> bool {

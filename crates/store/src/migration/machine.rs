@@ -4,6 +4,8 @@
 //! Begin Attach ( Read Take Load Forward )*  ( Take Forward )*  Sync  ( Take Forward )*  Close Forward Sync Flip Publish : moved
 //!   \      \______________________________________________________________________________/   |
 //!    \__ nothing happened        failed: Detach, given up                                      unknown: undecided
+//!
+//! Close Forward : too much is left to forward.  Reopen Forward ( Take Forward )*  Close Forward ...
 //! ```
 //!
 //! Why it is right. Let A(t) be what the source holds of the units at time t, t_n the n-th taking of the queue (attaching is t_0), P_n
@@ -18,6 +20,9 @@
 //! 3. Close takes the rest, and no write of the units comes after it: after its Forward the target holds A for good. It is synced before
 //!    the flip is appended, the flip is durable before it is published, and it is published before a writer of the units goes on.
 //!    So whichever partition a crash finds to be the owner holds every write that was acknowledged.
+//!    Where that Forward is too much to hold writers back for (a range that was deleted may be of any number of keys), they are let go, and all that Close
+//!    took is forwarded again, from its beginning: the operations are absolute, so those that were applied twice leave what they would have left once;
+//!    and what came after it is still in the queue. Then it is as in 2.
 //! 4. Nothing before Flip changes who owns what: a failure there leaves the source as it is and the target with garbage, as the begin said.
 
 /// What the runtime is to do next.
@@ -39,6 +44,8 @@ pub(crate) enum Step {
     Sync,
     /// Under the source's lock: hold back writes of the units from now on, and take what was forwarded.
     Close,
+    /// Under the source's lock: hold back nothing any more, what was taken stays taken; then wake who waits.
+    Reopen,
     /// Append the flip, durably.
     Flip,
     /// Under the source's lock: replace the topology, detach; then wake who waits.
@@ -56,6 +63,8 @@ pub(crate) enum Outcome {
     End,
     /// So many bytes were taken.
     Taken(usize),
+    /// It is more than writers may wait for, and not, or not wholly, done (`Forward` after `Close` alone).
+    TooMuch,
     /// It did not happen.
     Failed,
     /// It may have happened (`Flip` alone).
@@ -77,8 +86,11 @@ pub(crate) enum End {
 
 /// What may be left to forward when the units are closed, in bytes: it is forwarded while writers wait.
 pub(crate) const CLOSE_BYTES_MAX: usize = 64 << 10;
-/// Rounds of forwarding after which the target is too slow for the writers.
+/// Keys that may be looked at to forward ranges that were deleted, while writers wait.
+pub(crate) const CLOSE_KEYS_MAX: usize = 2048;
+/// Rounds of forwarding after which the target is too slow for the writers, and how many closing in vain counts for.
 const ROUNDS_MAX: u32 = 64;
+const ROUNDS_OF_REOPENING: u32 = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum State {
@@ -95,7 +107,10 @@ enum State {
         rounds: u32,
     },
     /// The units change hands.
-    HandOver(Step),
+    HandOver {
+        step: Step,
+        rounds: u32,
+    },
     Over(End),
 }
 
@@ -111,7 +126,7 @@ impl Machine {
     /// What to do next, or how it ended.
     pub(crate) fn step(&self) -> Result<Step, End> {
         match self.0 {
-            State::Copy { step, .. } | State::CatchUp { step, .. } | State::HandOver(step) => Ok(step),
+            State::Copy { step, .. } | State::CatchUp { step, .. } | State::HandOver { step, .. } => Ok(step),
             State::Over(end) => Err(end),
         }
     }
@@ -125,18 +140,27 @@ impl Machine {
     pub(crate) fn done(&mut self, outcome: Outcome) {
         self.0 = match (self.0, outcome) {
             (State::Over(end), _) => State::Over(end),
-            (State::HandOver(Step::Detach), _) => State::Over(End::GivenUp),
-            (State::HandOver(Step::Flip), Outcome::Unknown) => State::Over(End::Undecided),
+            (State::HandOver { step: Step::Detach, .. }, _) => State::Over(End::GivenUp),
+            (State::HandOver { step: Step::Flip, .. }, Outcome::Unknown) => State::Over(End::Undecided),
             // The flip is durable: there is no way back.
-            (State::HandOver(Step::Publish), Outcome::Failed | Outcome::Unknown) => State::Over(End::Undecided),
+            (State::HandOver { step: Step::Publish, .. }, Outcome::Failed | Outcome::Unknown) => {
+                State::Over(End::Undecided)
+            }
+            (State::HandOver { step: Step::Forward, rounds }, Outcome::TooMuch) if rounds >= ROUNDS_MAX => {
+                give_up(rounds)
+            }
+            (State::HandOver { step: Step::Forward, rounds }, Outcome::TooMuch) => {
+                let rounds = rounds + ROUNDS_OF_REOPENING;
+                State::CatchUp { step: Step::Reopen, is_synced: true, bytes: CLOSE_BYTES_MAX + 1, rounds }
+            }
             (State::Copy { step: Step::Begin, .. }, Outcome::Failed) => State::Over(End::Refused),
-            (_, Outcome::Failed | Outcome::Unknown) => State::HandOver(Step::Detach),
+            (_, Outcome::Failed | Outcome::Unknown) => give_up(0),
             (State::Copy { step, is_last }, outcome) => copy(step, is_last || outcome == Outcome::End),
             (State::CatchUp { step, is_synced, bytes, rounds }, outcome) => {
                 let bytes = if let Outcome::Taken(taken) = outcome { taken } else { bytes };
                 catch_up(step, is_synced, bytes, rounds)
             }
-            (State::HandOver(step), _) => hand_over(step),
+            (State::HandOver { step, rounds }, _) => hand_over(step, rounds),
         };
     }
 }
@@ -157,22 +181,27 @@ fn copy(step: Step, is_last: bool) -> State {
 
 fn catch_up(step: Step, is_synced: bool, bytes: usize, rounds: u32) -> State {
     let (step, is_synced) = match step {
-        Step::Take => (Step::Forward, is_synced),
+        Step::Take | Step::Reopen => (Step::Forward, is_synced),
         Step::Forward if bytes > CLOSE_BYTES_MAX && rounds < ROUNDS_MAX => (Step::Take, is_synced),
-        Step::Forward if bytes > CLOSE_BYTES_MAX => return State::HandOver(Step::Detach),
+        Step::Forward if bytes > CLOSE_BYTES_MAX => return give_up(rounds),
         Step::Forward if !is_synced => (Step::Sync, true),
-        Step::Forward => return State::HandOver(Step::Close),
+        Step::Forward => return State::HandOver { step: Step::Close, rounds },
         _ => (Step::Take, is_synced),
     };
     State::CatchUp { step, is_synced, bytes, rounds: rounds + u32::from(step == Step::Take) }
 }
 
-fn hand_over(step: Step) -> State {
-    State::HandOver(match step {
+fn hand_over(step: Step, rounds: u32) -> State {
+    let step = match step {
         Step::Close => Step::Forward,
         Step::Forward => Step::Sync,
         Step::Sync => Step::Flip,
         Step::Flip => Step::Publish,
         _ => return State::Over(End::Moved),
-    })
+    };
+    State::HandOver { step, rounds }
+}
+
+fn give_up(rounds: u32) -> State {
+    State::HandOver { step: Step::Detach, rounds }
 }

@@ -48,6 +48,10 @@ enum Mistake {
     PublishBeforeFlip,
     NeverClose,
     NoBegin,
+    /// What was taken is forgotten when too much of it is left.
+    ReopenDrops,
+    /// What is left is forwarded after others were let in, and not once more before the units change hands.
+    ReopenCloses,
 }
 
 /// What is known of the flip.
@@ -187,6 +191,12 @@ impl World {
                 self.taken.append(self.queue.as_mut().expect("attached"));
                 self.closing = mistake != Mistake::NeverClose;
             }
+            Step::Reopen => {
+                self.closing = false;
+                if mistake == Mistake::ReopenDrops {
+                    self.taken.clear();
+                }
+            }
             Step::Flip if mistake == Mistake::PublishBeforeFlip => self.published = true,
             Step::Flip => self.flip = Flip::Durable,
             Step::Publish => {
@@ -256,6 +266,23 @@ fn search(mistake: Mistake) -> Result<usize, &'static str> {
         let outcome = next.step(step, mistake);
         next.machine.done(outcome);
         open.push(next);
+        if step == Step::Forward && world.closing && !world.taken.is_empty() {
+            // More than writers may wait for: the first of it was applied, or nothing.
+            for applied in 0..2 {
+                let mut left = world.clone();
+                left.taken.truncate(applied);
+                left.forward(KEYS);
+                left.taken.clone_from(&world.taken);
+                if mistake == Mistake::ReopenCloses {
+                    left.closing = false;
+                    left.step(step, mistake);
+                    left.machine.done(Outcome::Done);
+                } else {
+                    left.machine.done(Outcome::TooMuch);
+                }
+                open.push(left);
+            }
+        }
         // It fails: nothing of it has happened, or, of applying, part of it.
         if step != Step::Publish && step != Step::Detach {
             let mut failed = world.clone();
@@ -291,6 +318,8 @@ fn steps_in_a_wrong_order_are_found() {
         Mistake::PublishBeforeFlip,
         Mistake::NeverClose,
         Mistake::NoBegin,
+        Mistake::ReopenDrops,
+        Mistake::ReopenCloses,
     ] {
         let found = search(mistake);
         println!("{mistake:?}: {found:?}");

@@ -162,7 +162,7 @@ pub(crate) struct Mover {
     /// Held by the thread that moves, or cleans.
     role: Mutex<()>,
     /// Callers who wait for the role: who cleans without being asked gives way to them.
-    waiting: AtomicUsize,
+    pub(crate) waiting: AtomicUsize,
     journal: Mutex<PlacementJournal>,
     pub(crate) handover: Handover,
     /// Of topologies that were replaced: scans that may still read by them.
@@ -227,8 +227,8 @@ impl Mover {
         self.totals.rested_ns.load(Ordering::Relaxed)
     }
 
-    /// The role of a caller who was asked to move or to clean.
-    fn take_role(&self) -> MutexGuard<'_, ()> {
+    /// The role of a caller who was asked to move or to clean: it waits for whoever moves now, however long that takes.
+    pub(crate) fn take_role(&self) -> MutexGuard<'_, ()> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let role = self.role.lock().unwrap_or_else(PoisonError::into_inner);
         self.waiting.fetch_sub(1, Ordering::SeqCst);
@@ -312,6 +312,11 @@ impl Mover {
     pub(crate) fn move_keys(&self, keys: &[impl AsRef<[u8]>], to: PartitionId, pace: Pace) -> Result<Moved> {
         let _role = self.take_role();
         let _governed = self.govern(pace);
+        self.move_keys_in_role(keys, to, pace)
+    }
+
+    /// As [`move_keys`](Mover::move_keys), by the thread that has the role.
+    pub(crate) fn move_keys_in_role(&self, keys: &[impl AsRef<[u8]>], to: PartitionId, pace: Pace) -> Result<Moved> {
         let topology = self.topology.get().1;
         let placement = &topology.placement;
         self.check_target(to)?;

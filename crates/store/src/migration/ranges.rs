@@ -21,7 +21,8 @@ impl Mover {
         self.recut_in_role(cuts)
     }
 
-    fn recut_in_role(&self, cuts: impl FnOnce(&Placement) -> Result<Cuts>) -> Result<usize> {
+    /// As [`recut`](Mover::recut), by the thread that has the role.
+    pub(crate) fn recut_in_role(&self, cuts: impl FnOnce(&Placement) -> Result<Cuts>) -> Result<usize> {
         self.poison.check()?;
         let cuts = cuts(&self.topology.get().1.placement)?;
         let count = cuts.len();
@@ -64,16 +65,15 @@ impl Mover {
 }
 
 impl Mover {
-    /// As [`move_units`](Mover::move_units), by the numbers that they had in `placement`: of ranges those move that lie in one of them now.
-    pub(crate) fn move_units_of(
+    /// As [`move_units`](Mover::move_units), by the thread that has the role, and by the numbers that they had in `placement`: of ranges those
+    /// move that lie in one of them now.
+    pub(crate) fn move_units_of_in_role(
         &self,
         placement: &Placement,
         units: &[UnitId],
         to: PartitionId,
         pace: Pace,
     ) -> Result<Moved> {
-        let _role = self.take_role();
-        let _governed = self.govern(pace);
         let topology = self.topology.get().1;
         let now = &topology.placement;
         if now.starts() == placement.starts() {

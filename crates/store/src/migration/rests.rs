@@ -127,7 +127,7 @@ impl Owed {
 }
 
 /// While it lives, users' operations are timed, and the thread that has it moves as they bear.
-pub(super) struct Governed<'a>(Option<&'a Throttle>);
+pub(crate) struct Governed<'a>(Option<&'a Throttle>);
 
 impl Drop for Governed<'_> {
     fn drop(&mut self) {
@@ -145,7 +145,7 @@ impl Mover {
 
     /// Begin to move at a pace, by the thread that has the role: after a look at what users' operations take, unless there was one lately.
     /// A pace without a rate is governed by nobody.
-    pub(super) fn govern(&self, pace: Pace) -> Option<Governed<'_>> {
+    pub(crate) fn govern(&self, pace: Pace) -> Option<Governed<'_>> {
         pace.bytes_per_second?;
         let governed = self.governed(true);
         self.rest(&mut Owed::at(pace), 0);
@@ -163,6 +163,11 @@ impl Mover {
             throttle.begin(time::now_ns(), looks_first);
         }
         Governed(throttle)
+    }
+
+    /// The share of its rate that the latest move came to.
+    pub(crate) fn latest_share(&self) -> f64 {
+        self.throttle.get().map_or(1.0, Throttle::latest)
     }
 
     fn go(&self, now_ns: u64) -> Go {

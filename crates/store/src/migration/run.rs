@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use biombo_engine::{Batch, Cursor, Error, ErrorKind, Op, Result};
 
-use super::machine::{End, Machine, Outcome, Step};
+use super::machine::{CLOSE_KEYS_MAX, End, Machine, Outcome, Step};
 use super::rests::Owed;
 use super::walk::{Chunk, walk};
 use super::{Mover, Outgoing, Pace};
@@ -48,6 +48,8 @@ pub(super) struct Carrier<'a> {
     next: Option<Placement>,
     /// Bytes of copies that no sync of this move has covered.
     unsynced: usize,
+    /// Bytes of keys that were deleted for ranges, and that no sync has covered.
+    ranged: usize,
     attached: bool,
     /// The flip may have been appended, and was not published.
     deciding: bool,
@@ -77,6 +79,7 @@ impl<'a> Carrier<'a> {
             taken: Batch::new(),
             next: None,
             unsynced: 0,
+            ranged: 0,
             attached: false,
             deciding: false,
             closed_at: None,
@@ -97,7 +100,7 @@ impl<'a> Carrier<'a> {
             seam::pass(seam::Point::Step(step));
             let outcome = match step {
                 // They cannot fail, and somebody may be waiting.
-                Step::Publish | Step::Detach => self.execute(step, is_copied),
+                Step::Reopen | Step::Publish | Step::Detach => self.execute(step, is_copied),
                 _ => self.mover.poison.check().and_then(|()| self.execute(step, is_copied)),
             };
             machine.done(outcome.unwrap_or_else(|error| {
@@ -153,7 +156,7 @@ impl<'a> Carrier<'a> {
                 }
                 self.mover.rest(&mut self.owed, chunk.bytes());
             }
-            Step::Forward => self.forward(is_copied)?,
+            Step::Forward => return self.forward(is_copied),
             Step::Sync => {
                 // The first of two, while nobody is held back. What comes meanwhile is forwarded after it.
                 if let (Some(id), None) = (self.id, &self.next) {
@@ -165,6 +168,14 @@ impl<'a> Carrier<'a> {
                 self.closed_at = Some(Instant::now());
                 self.mover.handover.begin(self.units);
                 self.take(true)?;
+            }
+            Step::Reopen => {
+                // Whoever waits finds it open.
+                if let Some(outgoing) = self.lane().lock().0.as_mut() {
+                    outgoing.reopen();
+                }
+                self.mover.handover.end();
+                self.note_pause();
             }
             Step::Flip => {
                 let early = || Error::invalid("a flip before the begin, or the first sync");
@@ -182,7 +193,7 @@ impl<'a> Carrier<'a> {
                 drop(held);
                 (self.attached, self.deciding) = (false, false);
                 self.mover.handover.end();
-                self.figures.pause = self.closed_at.map_or(Duration::ZERO, |at| at.elapsed());
+                self.note_pause();
             }
             Step::Detach => self.detach(),
         }
@@ -229,12 +240,27 @@ impl<'a> Carrier<'a> {
         Ok(())
     }
 
-    /// Apply what was taken to the target, up to the position unless all is copied.
-    fn forward(&mut self, is_copied: bool) -> Result<()> {
+    /// Apply what was taken to the target, up to the position unless all is copied. What is too much for those who wait stays taken, all of it.
+    fn forward(&mut self, is_copied: bool) -> Result<Outcome> {
         let taken = std::mem::take(&mut self.taken);
         let limit = if is_copied { None } else { Some(self.position.clone()) };
-        let is_inside = |key: &[u8]| limit.as_deref().is_none_or(|limit| key <= limit);
+        if !self.apply_taken(&taken, limit.as_deref())? {
+            self.taken = taken;
+            return Ok(Outcome::TooMuch);
+        }
+        if self.closed_at.is_none() && self.ranged >= SYNC_BYTES {
+            // Whoever is held back later does not wait for these.
+            self.target().sync_aside(&self.mover.poison)?;
+            self.ranged = 0;
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Says whether that was all: not where somebody waits, and a range has too many keys.
+    fn apply_taken(&mut self, taken: &Batch, limit: Option<&[u8]>) -> Result<bool> {
+        let is_inside = |key: &[u8]| limit.is_none_or(|limit| key <= limit);
         let mut batch = Batch::new();
+        let mut keys_left = if self.closed_at.is_some() { CLOSE_KEYS_MAX } else { usize::MAX };
         for op in taken.iter() {
             match op {
                 Op::Put { key, .. } | Op::Delete { key } if is_inside(key) => {
@@ -243,7 +269,9 @@ impl<'a> Carrier<'a> {
                 }
                 Op::DeleteRange { from, to } => {
                     self.give(&mut batch)?;
-                    self.forward_range(from, to, &is_inside)?;
+                    if !self.forward_range(from, to, &is_inside, &mut keys_left)? {
+                        return Ok(false);
+                    }
                 }
                 _ => {}
             }
@@ -251,7 +279,8 @@ impl<'a> Carrier<'a> {
                 self.give(&mut batch)?;
             }
         }
-        self.give(&mut batch)
+        self.give(&mut batch)?;
+        Ok(true)
     }
 
     fn give(&self, batch: &mut Batch) -> Result<()> {
@@ -262,21 +291,61 @@ impl<'a> Carrier<'a> {
         Ok(())
     }
 
-    /// Delete the keys of the units that the target holds in a range, one by one: it may own others there.
-    fn forward_range(&mut self, from: &[u8], to: Option<&[u8]>, is_inside: &dyn Fn(&[u8]) -> bool) -> Result<()> {
-        let mut cursor = Arc::clone(self.target().raw()).cursor()?;
+    /// Delete the keys of the units that the target holds in a range, one by one: it may own others there. A chunk at a time, and no more keys are
+    /// looked at than `keys_left` says. Says whether that was all.
+    fn forward_range(
+        &mut self,
+        from: &[u8],
+        to: Option<&[u8]>,
+        is_inside: &dyn Fn(&[u8]) -> bool,
+        keys_left: &mut usize,
+    ) -> Result<bool> {
+        let is_of_range = |key: &[u8]| to.is_none_or(|to| key < to) && is_inside(key);
+        let mut begin = from.to_vec();
         let mut batch = Batch::new();
-        let Some(begin) = self.units.seek(from) else { return Ok(()) };
-        cursor.seek(&begin)?;
-        while let Some(key) = cursor.key().filter(|key| to.is_none_or(|to| *key < to) && is_inside(key)) {
-            if self.units.holds(key) {
-                batch.delete(key);
-                self.figures.forwarded += 1;
-            }
-            cursor.next()?;
+        loop {
+            let Some(first) = self.units.seek(&begin) else { return Ok(true) };
+            let mut cursor = Arc::clone(self.target().raw()).cursor()?;
+            cursor.seek(&first)?;
+            let mut looked = 0;
+            let next = loop {
+                let Some(key) = cursor.key().filter(|key| is_of_range(key)) else { break None };
+                if looked >= self.pace.chunk_keys.max(1) || batch.bytes() >= self.bytes_max() {
+                    break Some(key.to_vec());
+                }
+                if *keys_left == 0 {
+                    return Ok(false);
+                }
+                seam::pass(seam::Point::Key);
+                looked += 1;
+                *keys_left -= 1;
+                if self.units.holds(key) {
+                    batch.delete(key);
+                    self.figures.forwarded += 1;
+                    cursor.next()?;
+                    continue;
+                }
+                match self.units.seek(key) {
+                    None => break None,
+                    Some(next) if *next > *key => {
+                        let next = next.into_owned();
+                        cursor.seek(&next)?;
+                    }
+                    Some(_) => cursor.next()?,
+                }
+            };
+            drop(cursor);
+            self.ranged += batch.bytes();
+            self.give(&mut batch)?;
+            let Some(next) = next else { return Ok(true) };
+            begin = next;
         }
-        drop(cursor);
-        self.give(&mut batch)
+    }
+
+    /// Nobody is held back any more.
+    fn note_pause(&mut self) {
+        let paused = self.closed_at.take().map_or(Duration::ZERO, |at| at.elapsed());
+        self.figures.pause = self.figures.pause.max(paused);
     }
 
     fn detach(&mut self) {

@@ -442,3 +442,54 @@ fn no_pins_are_copied_while_writers_are_held_back() {
     assert!(!closed.is_empty() && closed == published, "{closed:?} when they were closed, then {published:?}");
     assert!(begun.iter().zip(&closed).all(|(begun, closed)| begun < closed), "{begun:?}, then {closed:?}");
 }
+
+/// A range of many keys that is deleted just before the units are closed: whoever is held back does not wait until all of them are deleted from the target,
+/// one by one. (Mutations: no bound of keys while closed; what Close took forgotten when it is reopened.)
+#[test]
+fn a_range_of_many_keys_that_is_deleted_last_holds_nobody_back_for_all_of_them() {
+    const MANY: u32 = 20_000;
+    for way in [direct, without_snapshots] {
+        let fixture = fixture(way, PlacementKind::Range, Executor::Direct);
+        let store = &fixture.store;
+        let key = |number: u32| format!("m{number:06}").into_bytes();
+        let mut batch = Batch::new();
+        for number in 0..MANY {
+            batch.put(&key(number), b"value");
+        }
+        store.write_each(&batch, Durability::Os).expect("write");
+        let (deleting, to) = (store.clone(), PartitionId((store.route(b"m").0 + 1) % 3));
+        step_in(Point::Step(Step::Close), move || {
+            deleting.delete_range(b"m", Some(b"n")).expect("delete");
+            deleting.put_with(b"m-after", b"it", Durability::Os).expect("put");
+        });
+        let passed = std::rc::Rc::new(std::cell::RefCell::new((Vec::new(), 0, 0)));
+        let watcher = {
+            let passed = std::rc::Rc::clone(&passed);
+            move |point| {
+                let (steps, all, closed) = &mut *passed.borrow_mut();
+                match point {
+                    Point::Step(step) => steps.push(step),
+                    Point::Key => {
+                        let hold = [Step::Close, Step::Reopen, Step::Publish];
+                        let last = steps.iter().rev().find(|step| hold.contains(step));
+                        *all += 1;
+                        *closed += u32::from(last == Some(&Step::Close));
+                    }
+                    _ => {}
+                }
+            }
+        };
+        at_each(Some(Box::new(watcher)));
+        let moved = store.move_units(&[store.placement().unit_of(b"m")], to, Pace::default()).expect("move");
+        at_each(None);
+        let (steps, all, closed) = passed.take();
+        assert!(steps.contains(&Step::Reopen), "{steps:?}");
+        assert!(all >= MANY && closed <= super::machine::CLOSE_KEYS_MAX as u32, "{closed} of {all} keys");
+        assert!(moved.forwarded > u64::from(MANY), "{moved:?}");
+        fixture.check(b"m", None, "deleted");
+        fixture.check(&key(77), None, "deleted");
+        fixture.check(b"m-after", Some(b"it"), "put after it");
+        fixture.check(b"n", Some(b"old"), "beside it");
+        assert_eq!(store.verify(&mut |found| panic!("{found:?}")).expect("verify"), KEYS.len() as u64);
+    }
+}

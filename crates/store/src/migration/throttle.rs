@@ -268,6 +268,11 @@ impl Throttle {
         self.pulse.set_timed(true);
     }
 
+    /// The share that the latest move came to.
+    pub(super) fn latest(&self) -> f64 {
+        self.lock().share
+    }
+
     /// It has ended.
     pub(super) fn end(&self, now_ns: u64) {
         self.lock().end(now_ns, &self.pulse.take());

@@ -1,7 +1,8 @@
 //! The thread that cleans what moves have left over and nobody waits for: what a crash left, what a move that was given up left, and what a
 //! scan was reading when its move ended.
 //!
-//! It works half of the time at most, less while users feel it (`throttle`), gives way to whoever moves units, and ends when nothing is left; what comes later begins it again.
+//! It works half of the time at most, less while users feel it (`throttle`), gives way to whoever moves units, and ends when nothing is left;
+//! what comes later begins it again. On a full disk, where deleting may need room, it tries again, after longer and longer rests.
 //! Nothing depends on it but space, and the filter that scans of such partitions go through meanwhile.
 //!
 //! Invariants: a wake after the thread last looked is never missed (`again`, under the lock with `running`); dropping the [`Tidier`] waits for
@@ -12,6 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use biombo_engine::ErrorKind;
+
 use super::clean::{Cleaned, Cleaning};
 use super::rests::Owed;
 use super::{Mover, Ordering, Pace};
@@ -20,11 +23,13 @@ use crate::placement::MoveId;
 /// Chunks that keep no engine busy for long.
 const PACE: Pace = Pace { bytes_per_second: None, chunk_bytes: 16 << 10, chunk_keys: 1024 };
 /// After which it looks again at what it had to leave, to scans or to whoever moves units.
-const LATER: Duration = Duration::from_millis(50);
+pub(super) const LATER: Duration = Duration::from_millis(50);
 /// Of its time it works so much at most.
 const SHARE: f64 = 0.5;
 /// The least that a chunk of work counts as.
 const WORK_MIN: Duration = Duration::from_micros(200);
+/// The longest that it rests while a disk is full, which is twice as long each time.
+const LATEST: Duration = Duration::from_secs(30);
 
 /// Begins the thread when there is something to do.
 pub(crate) struct Tidier {
@@ -99,7 +104,7 @@ impl Drop for Tidier {
     }
 }
 
-/// Clean until nothing is left, the store closes, or an engine fails: then the next wake tries again.
+/// Clean until nothing is left, the store closes, or an engine fails for another reason than want of room: then the next wake tries again.
 fn work(mover: &Mover, asked: &Asked) {
     /// However the thread ends, another may begin.
     struct Running<'a>(&'a Asked);
@@ -110,6 +115,7 @@ fn work(mover: &Mover, asked: &Asked) {
     }
     let running = Running(asked);
     let mut positions: BTreeMap<MoveId, Vec<u8>> = BTreeMap::new();
+    let mut later = LATER;
     loop {
         asked.lock().again = false;
         let left = mover.leftovers(|_, _| true);
@@ -124,6 +130,7 @@ fn work(mover: &Mover, asked: &Asked) {
             std::mem::forget(running);
             return;
         }
+        let mut is_full = false;
         for (id, holder, units) in left {
             let _role = mover.role.lock().unwrap_or_else(PoisonError::into_inner);
             if !mover.leftovers(|_, _| true).iter().any(|(other, ..)| *other == id) {
@@ -137,14 +144,21 @@ fn work(mover: &Mover, asked: &Asked) {
             match cleaning.run(positions.entry(id).or_default(), &mut go_on) {
                 Ok(Cleaned::Whole | Cleaned::InUse) => {}
                 Ok(Cleaned::Stopped) => break,
-                // The store is read-only, its disk full, or its disk broken.
+                // It may be another one's disk that is full.
+                Err(error) if error.kind() == ErrorKind::Full => {
+                    is_full = true;
+                    // It was past what could not be deleted.
+                    positions.remove(&id);
+                }
+                // The store is read-only, or its disk broken.
                 Err(_) => return,
             }
         }
         if mover.leftovers(|_, _| true).is_empty() {
             continue;
         }
-        if !asked.rest(LATER) {
+        later = if is_full { (later * 2).min(LATEST) } else { LATER };
+        if !asked.rest(later) {
             return;
         }
     }

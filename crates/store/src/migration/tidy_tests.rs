@@ -2,12 +2,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use biombo_engine::{Batch, Capabilities, Durability, EngineKind, Registry, memory};
+use biombo_engine::memory::Memory;
+use biombo_engine::{
+    Batch, Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Error, ErrorKind, Op, Registry, Result,
+    Snapshot, Stats, Value, memory,
+};
 
 use super::Pace;
+use super::tidy::LATER;
 use crate::placement::UnitSet;
+use crate::seam::{Point, step_in};
 use crate::{Options, PartitionId, Range, Store, UnitId, keyspace};
 
 const KEYS: u32 = 6000;
@@ -130,6 +137,75 @@ fn what_a_scan_was_reading_goes_when_the_scan_does() {
     assert!(strangers(&store) > 2000, "the scan may be reading them");
     drop(scan);
     wait_for("what the scan was reading goes", || is_tidy(&store));
+    assert_eq!(strangers(&store), 0);
+    check(&store);
+}
+
+/// The engine `memory` on a disk that may be full.
+struct OnDisk(Arc<Memory>, Arc<AtomicBool>);
+
+impl Engine for OnDisk {
+    fn capabilities(&self) -> &Capabilities {
+        self.0.capabilities()
+    }
+    fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
+        self.0.get(key)
+    }
+    fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        if self.1.load(Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Full, "no room"));
+        }
+        self.0.apply(ops, durability)
+    }
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+    fn snapshot(self: Arc<Self>) -> Result<Arc<dyn Snapshot>> {
+        Arc::clone(&self.0).snapshot()
+    }
+    fn cursor(self: Arc<Self>) -> Result<Box<dyn Cursor>> {
+        Arc::clone(&self.0).cursor()
+    }
+    fn checkpoint(&self, dest: &Path) -> Result<()> {
+        self.0.checkpoint(dest)
+    }
+    fn compact(&self) -> Result<()> {
+        Ok(())
+    }
+    fn stats(&self) -> Result<Stats> {
+        self.0.stats()
+    }
+    fn verify(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
+        self.0.verify(report)
+    }
+}
+
+/// Nobody moves, cleans or opens anything after the disk was full, and what is left over goes all the same, once there is room. (Mutation: the
+/// thread ends at the first error.)
+#[test]
+fn what_a_full_disk_kept_from_being_cleaned_goes_once_there_is_room() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let is_full = Arc::new(AtomicBool::new(false));
+    let full = Arc::clone(&is_full);
+    let mut registry = Registry::new();
+    registry.add(EngineKind {
+        open: Arc::new(move |_| Ok(Arc::new(OnDisk(Arc::new(Memory::new()), Arc::clone(&full))))),
+        ..memory::kind()
+    });
+    let options = Options::new().engine("memory").partitions(2).durability(Durability::Os);
+    let store = options.open(dir.path().join("db"), &registry).expect("a store");
+    (0..KEYS).for_each(|number| store.put(&key(number), b"value").expect("put"));
+    let filling = Arc::clone(&is_full);
+    step_in(Point::Clean, move || filling.store(true, Ordering::SeqCst));
+    let units = store.placement().units_of(PartitionId(0));
+    let moved = store.move_units(&units, PartitionId(1), Pace::default()).expect("move");
+    assert!(!moved.cleaned);
+    // The thread has met it, more than once.
+    std::thread::sleep(LATER * 5);
+    assert!(!is_tidy(&store) && strangers(&store) > 2000);
+    assert!(store.stats().expect("stats").poisoned.is_none(), "want of room ends no store");
+    is_full.store(false, Ordering::SeqCst);
+    wait_for("what a full disk kept", || is_tidy(&store));
     assert_eq!(strangers(&store), 0);
     check(&store);
 }

@@ -43,6 +43,11 @@ const PATIENCE_MAX: u32 = 4;
 const BUDGETS: u32 = 4;
 /// How much more than the average a partition may bear, as a share, where a planner has the choice.
 const SLACK: f64 = 0.1;
+/// Nothing moves unasked where less is free than a plan's bytes so many times, and this beside: a copy takes room before the original gives it
+/// back, engines give it back late, and a full disk keeps users from writing, and leftovers from being cleaned.
+const ROOM_TIMES: u64 = 4;
+const ROOM_BESIDE_BYTES: u64 = 128 << 20;
+const NO_ROOM: &str = "too little room is left on a disk";
 /// Keys that go home in one plan.
 const HOME_MAX: usize = 8192;
 
@@ -55,6 +60,10 @@ pub(crate) struct Sight<'a> {
     pub(crate) workers: Option<(&'a [u32], u32)>,
     /// Bytes of keys and values of a record, and of a partition, about.
     pub(crate) sizes: &'a dyn Fn() -> Sizes,
+    /// Bytes that can be moved in the time of a plan.
+    pub(crate) budget_bytes: u64,
+    /// Bytes that are free where least is; `None`: nobody knows.
+    pub(crate) free_bytes: &'a dyn Fn() -> Option<u64>,
 }
 
 /// How much there is to move.
@@ -359,6 +368,9 @@ impl Brain {
         if self.governor.trust() * model(0)?.running_ns(&now) <= self.settings.rules.saving_share_min * horizon_ns {
             return refused(Verdict::TooLittle);
         }
+        if !has_room(sight, self.settings.budget_bytes) {
+            return Ok(Err(NO_ROOM));
+        }
         let request = Request::new(sight.partitions).and_then(|request| request.slack(SLACK)).map_err(wrong)?;
         // Afresh, it finds what is best; from what is there, what takes few moves.
         let plans = [Start::Fresh, Start::Present].map(|start| {
@@ -368,7 +380,7 @@ impl Brain {
         let plans = plans.into_iter().collect::<std::result::Result<Vec<_>, PlanError>>().map_err(wrong)?;
         let (trust, price) = (self.governor.trust(), self.governor.price());
         let net_ns = |proposal: &Proposal| trust * proposal.saving_ns - price * proposal.cost_ns;
-        let mut budget = self.settings.budget_bytes;
+        let mut budget = self.settings.budget_bytes.min(sight.budget_bytes);
         let mut verdict = Verdict::NothingToMove;
         for _ in 0..BUDGETS {
             let model = model(budget)?;
@@ -423,7 +435,7 @@ impl Brain {
     /// accesses what.
     fn go_home(&mut self, sight: &Sight<'_>, sizes: Sizes) -> Option<Draft> {
         let age_ns = self.measured_ns.saturating_sub(self.born_ns);
-        if age_ns < 2 * self.settings.limits.half_life_ns {
+        if age_ns < 2 * self.settings.limits.half_life_ns || !has_room(sight, self.settings.budget_bytes) {
             return None;
         }
         let least = KEY_SEEN_MIN * self.costs.sample_weight();
@@ -474,6 +486,13 @@ impl Brain {
         let spent_ns = std::mem::take(&mut self.spent_ns);
         self.spent(now_ns, spent_ns);
     }
+}
+
+/// Whether a plan of so many bytes at most, or of all that there is, leaves room enough.
+fn has_room(sight: &Sight<'_>, budget_bytes: u64) -> bool {
+    let Some(free_bytes) = (sight.free_bytes)() else { return true };
+    let is_enough = |bytes: u64| free_bytes >= bytes.saturating_mul(ROOM_TIMES).saturating_add(ROOM_BESIDE_BYTES);
+    is_enough(budget_bytes) || is_enough((sight.sizes)().store_bytes as u64)
 }
 
 /// The loads of those who write: of partitions, or of the workers that these belong to.

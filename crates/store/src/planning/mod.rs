@@ -62,6 +62,11 @@ const DRAIN: Duration = Duration::from_millis(100);
 const CHUNK_BYTES: usize = 64 << 10;
 const CHUNK_KEYS: usize = 1024;
 
+/// A plan that takes so many times the time that it was made for is ended between two of its moves.
+const LATE_TIMES: u64 = 2;
+const LATE: &str =
+    "it took longer than what it was made of lasts: what is left of it stays where it is, until another plan";
+
 /// A store's loop of planning, and the thread that drives it.
 pub(crate) struct Planning {
     pub(crate) driver: Arc<Driver>,
@@ -81,6 +86,8 @@ pub(crate) struct Driver {
     tidier: Option<Arc<Tidier>>,
     io: Arc<dyn Io>,
     dir: PathBuf,
+    /// Of partitions.
+    dirs: Vec<PathBuf>,
     partitions: u32,
     crew: Option<Arc<Crew>>,
     balance: Mutex<Balance>,
@@ -93,6 +100,24 @@ pub(crate) struct Driver {
     ended: Condvar,
 }
 
+/// What was done while the loop had the role of whoever moves.
+#[derive(Default)]
+struct Work {
+    units: u64,
+    keys: u64,
+    bytes: u64,
+    cost_ns: u64,
+}
+
+impl Work {
+    fn add(&mut self, other: &Self) {
+        self.units += other.units;
+        self.keys += other.keys;
+        self.bytes += other.bytes;
+        self.cost_ns += other.cost_ns;
+    }
+}
+
 /// What the loop is made of.
 pub(crate) struct Parts {
     pub(crate) settings: Settings,
@@ -102,6 +127,8 @@ pub(crate) struct Parts {
     pub(crate) tidier: Option<Arc<Tidier>>,
     pub(crate) io: Arc<dyn Io>,
     pub(crate) dir: PathBuf,
+    /// Of partitions.
+    pub(crate) dirs: Vec<PathBuf>,
     pub(crate) partitions: u32,
     /// Who writes, under the executor `pinned`.
     pub(crate) crew: Option<Arc<Crew>>,
@@ -110,6 +137,15 @@ pub(crate) struct Parts {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// The time where no thread drives the loop: none passes but what tests tell.
+#[cfg(not(test))]
+fn time_by_hand() -> u64 {
+    0
+}
+
+#[cfg(test)]
+use watch::told::now_ns as time_by_hand;
 
 fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
@@ -120,7 +156,7 @@ impl Planning {
     /// to `warn`.
     pub(crate) fn start(parts: Parts, threaded: bool, warn: &mut dyn FnMut(String)) -> Result<Self> {
         let planner = biombo_planner::planner(&parts.planner).map_err(|e| Error::invalid(e.to_string()))?;
-        let clock: fn() -> u64 = if threaded { monotonic_ns } else { || 0 };
+        let clock: fn() -> u64 = if threaded { monotonic_ns } else { time_by_hand };
         let brain = Brain::new(parts.settings, planner, clock())?;
         let plans = Plans::load(&*parts.io, &parts.dir).unwrap_or_else(|error| {
             warn(format!("what plans were made before is lost: {error}"));
@@ -137,6 +173,7 @@ impl Planning {
             tidier: parts.tidier,
             io: parts.io,
             dir: parts.dir,
+            dirs: parts.dirs,
             partitions: parts.partitions,
             balance: Mutex::new(Balance::new(parts.partitions as usize)),
             crew: parts.crew,
@@ -218,7 +255,17 @@ impl Driver {
         let begun_ns = (self.clock)();
         let workers = self.crew.as_ref().map(|crew| (crew.worker_of(), crew.count()));
         let workers = workers.as_ref().map(|(worker_of, count)| (&worker_of[..], *count));
-        let thought = brain.ask(&Sight { now_ns, placement, partitions: self.partitions, workers, sizes: &sizes });
+        let share = self.mover.latest_share();
+        let (rate, plan_ns) = (brain.settings().bytes_per_second, brain.settings().plan_ns);
+        let thought = brain.ask(&Sight {
+            now_ns,
+            placement,
+            partitions: self.partitions,
+            workers,
+            sizes: &sizes,
+            budget_bytes: (share * rate as f64 * plan_ns as f64 / 1e9) as u64,
+            free_bytes: &|| self.free_bytes(),
+        });
         let looked_ns = (self.clock)() - begun_ns;
         brain.spent(now_ns, looked_ns);
         {
@@ -239,7 +286,6 @@ impl Driver {
             *lock(&self.unsaved) = true;
             judged = true;
         }
-        let rate = brain.settings().bytes_per_second;
         drop(brain);
         if judged {
             self.save();
@@ -254,10 +300,12 @@ impl Driver {
                 *lock(&self.unsaved) = true;
             }
             Thought::Cut(cuts) => {
-                let begun_ns = (self.clock)();
-                self.mover
-                    .recut(|now| if now.starts() == placement.starts() { Ok(cuts) } else { Ok(Cuts::default()) })?;
-                lock(&self.brain).spent(now_ns, (self.clock)() - begun_ns);
+                let is_same = |now: &Placement| now.starts() == placement.starts();
+                let (recut, work) = self.in_role(|mover| {
+                    mover.recut_in_role(|now| if is_same(now) { Ok(cuts) } else { Ok(Cuts::default()) })
+                });
+                recut?;
+                lock(&self.brain).spent(now_ns, work.cost_ns);
             }
             Thought::Draft(draft) => {
                 self.carry_out(now_ns, rate, draft, looked_ns, placement);
@@ -276,37 +324,65 @@ impl Driver {
         self.watch.tracker.drain(|sample| brain.note(sample, placement));
     }
 
+    /// Do `change` in the role of whoever moves, and say what was done in it. What it costs are neither the wait for the role, in which
+    /// somebody else moved, nor its rests.
+    fn in_role<R>(&self, change: impl FnOnce(&Mover) -> R) -> (R, Work) {
+        let _role = self.mover.take_role();
+        let (begun_ns, rested_ns) = ((self.clock)(), self.mover.rested_ns());
+        let (units, keys, bytes) = self.mover.totals();
+        let result = change(&self.mover);
+        let after = self.mover.totals();
+        let took_ns = (self.clock)() - begun_ns;
+        let cost_ns = took_ns.saturating_sub(self.mover.rested_ns() - rested_ns);
+        (result, Work { units: after.0 - units, keys: after.1 - keys, bytes: after.2 - bytes, cost_ns })
+    }
+
+    /// Between two moves of a plan that began at `begun_ns` of the clock: take in what was seen meanwhile, which would be lost where it is much, and say
+    /// whether the plan takes so long that what is left of it may be out of date.
+    fn is_late(&self, now_ns: u64, begun_ns: u64) -> bool {
+        let taken_ns = (self.clock)() - begun_ns;
+        let mut brain = lock(&self.brain);
+        self.take_in(&mut brain, &self.mover.topology.get().1.placement, now_ns + taken_ns);
+        taken_ns > LATE_TIMES * brain.settings().plan_ns
+    }
+
+    /// What is free where least is.
+    fn free_bytes(&self) -> Option<u64> {
+        // Where it cannot be asked, nothing is refused for it.
+        self.dirs.iter().filter_map(|dir| self.io.free_bytes(dir).ok().flatten()).min()
+    }
+
     /// Move what a draft of `placement` says, which took `planning_ns` to make, and tell what it cost.
     fn carry_out(&self, now_ns: u64, rate: u64, draft: Draft, planning_ns: u64, placement: &Placement) {
-        let (begun_ns, before, rested_before_ns) = ((self.clock)(), self.mover.totals(), self.mover.rested_ns());
-        let mut error = None;
+        let begun_ns = (self.clock)();
+        let (mut work, mut error) = (Work::default(), None);
         let pace = Pace { bytes_per_second: Some(rate), chunk_bytes: CHUNK_BYTES, chunk_keys: CHUNK_KEYS };
-        for (to, load) in &draft.moves {
-            let result = match load {
-                Load::Keys(keys) => self.mover.move_keys(keys, *to, pace),
-                Load::Units(units) => self.mover.move_units_of(placement, units, *to, pace),
-            };
-            match result {
-                Ok(_) => {}
-                Err(failed) => {
-                    error = Some(failed);
-                    break;
+        for (number, (to, load)) in draft.moves.iter().enumerate() {
+            if number > 0 && self.is_late(now_ns, begun_ns) {
+                error = Some(Error::new(ErrorKind::Busy, LATE));
+                break;
+            }
+            let (result, done) = self.in_role(|mover| {
+                let _governed = mover.govern(pace);
+                match load {
+                    Load::Keys(keys) => mover.move_keys_in_role(keys, *to, pace),
+                    Load::Units(units) => mover.move_units_of_in_role(placement, units, *to, pace),
                 }
+            });
+            work.add(&done);
+            if let Err(failed) = result {
+                error = Some(failed);
+                break;
             }
         }
-        let after = self.mover.totals();
-        let (units, keys, bytes) = (after.0 - before.0, after.1 - before.1, after.2 - before.2);
         if let Some(tidier) = &self.tidier {
             tidier.wake();
         }
-        // What it rested, it did not cost anybody.
-        let rested_ns = self.mover.rested_ns() - rested_before_ns;
         let took_ns = (self.clock)() - begun_ns;
-        let cost_ns = took_ns.saturating_sub(rested_ns) as f64;
         let mut brain = lock(&self.brain);
         // What was done while it moved says nothing of what it gave.
         self.take_in(&mut brain, &self.mover.topology.get().1.placement, now_ns + took_ns);
-        brain.carried(now_ns + took_ns, draft.level, error.is_none(), cost_ns);
+        brain.carried(now_ns + took_ns, draft.level, error.is_none(), work.cost_ns as f64);
         drop(brain);
         let mut plans = lock(&self.plans);
         plans.made += 1;
@@ -317,9 +393,9 @@ impl Driver {
             planner: self.planner.to_owned(),
             level: draft.level,
             why: draft.why,
-            units,
-            keys,
-            bytes,
+            units: work.units,
+            keys: work.keys,
+            bytes: work.bytes,
             ways: draft.ways,
             cut_before: draft.cut.0,
             cut_after: draft.cut.1,
@@ -330,7 +406,7 @@ impl Driver {
             planning_ns,
             took_ns,
             predicted_cost_ns: draft.predicted_cost_ns as u64,
-            cost_ns: cost_ns as u64,
+            cost_ns: work.cost_ns,
             kept: None,
             error: error.map(|error| error.to_string()),
         };

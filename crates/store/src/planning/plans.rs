@@ -81,12 +81,12 @@ pub struct PlanReport {
     /// How long it took to make it: to look at what is accessed, and for the planner.
     #[serde(default)]
     pub planning_ns: u64,
-    /// How long it took to carry it out, rests included.
+    /// How long it took to carry it out: rests included, and waits for somebody else who moved units meanwhile.
     #[serde(default)]
     pub took_ns: u64,
     /// What moving was predicted to cost.
     pub predicted_cost_ns: u64,
-    /// What it cost.
+    /// What it cost: neither its rests nor those waits.
     pub cost_ns: u64,
     /// Whether it gave at least half of what was promised; `None`: not judged yet.
     pub kept: Option<bool>,

@@ -77,8 +77,10 @@ pub(crate) struct Settings {
     pub(crate) rules: Rules,
     /// How long a plan is expected to serve.
     pub(crate) horizon_ns: f64,
-    /// Bytes that one plan may move.
+    /// Bytes that one plan may move, however little that takes.
     pub(crate) budget_bytes: u64,
+    /// How long a plan may move, by the rate that moves had lately: it is made of what was accessed before it began.
+    pub(crate) plan_ns: u64,
     /// Bytes a second that a move copies, and cleans.
     pub(crate) bytes_per_second: u64,
     /// Keys that may be pinned at a time; once others have no room, those that nobody uses go home.
@@ -95,6 +97,7 @@ impl Settings {
             rules: Rules { saving_share_min: 0.005, ..Rules::default() },
             horizon_ns: 10e9,
             budget_bytes: 64 << 20,
+            plan_ns: 2_000_000_000,
             bytes_per_second: 64 << 20,
             pins_max: 100_000,
         }

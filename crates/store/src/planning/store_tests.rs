@@ -10,6 +10,8 @@ use biombo_engine::{Batch, Durability, ErrorKind, Registry, memory};
 
 use super::plans::{Level, PLANS, Plans};
 use super::watch::told;
+use crate::migration::Step;
+use crate::seam::{Point, step_in};
 use crate::{Executor, Options, PartitionId, Partitioning, PlacementKind, Range, Repartition, Store};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -274,6 +276,70 @@ fn the_thread_learns_groups_by_itself_and_closing_ends_it_at_once() {
     assert!(again.plans().expect("plans").carried_out >= 1);
     again.clean_leftovers(crate::Pace::default()).expect("clean");
     check(&again);
+}
+
+/// Two seconds in which somebody else has the role are no cost of the plan that waits for it: they would eat up what plans may cost for minutes. What
+/// the other moved is not the plan's either. (Mutations: the clock, or the totals, read before the role is taken.)
+#[test]
+fn a_plan_that_waits_for_somebody_else_who_moves_does_not_pay_for_the_wait() {
+    const HELD: Duration = Duration::from_secs(2);
+    let dir = tempfile::tempdir().expect("a directory");
+    let every = Repartition::every(Duration::from_millis(200)).expect("an interval");
+    let options = options().engine("log").cache_bytes(8 << 20).repartition(every);
+    let store = options.open(dir.path().join("db"), &registry()).expect("a store");
+    fill(&store);
+    let mover = store.inner.mover.as_ref().expect("hard");
+    let role = mover.take_role();
+    let begun = Instant::now();
+    // (Under hash placement nothing else than a plan's move waits here.)
+    while mover.waiting.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", store.plans());
+        write_groups(&store, 1);
+    }
+    std::thread::sleep(HELD);
+    drop(role);
+    while store.plans().expect("plans").last.is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no plan ends");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let plan = store.plans().expect("plans").last[0].clone();
+    assert!(plan.units > 0 && plan.took_ns >= HELD.as_nanos() as u64, "{plan:?}");
+    assert!(plan.cost_ns + HELD.as_nanos() as u64 <= plan.took_ns, "{plan:?}");
+    check(&store);
+}
+
+/// A plan of which one move took longer than what it was made of lasts. (Mutation: a plan that is always carried out to its end.)
+#[test]
+fn a_plan_that_takes_too_long_is_ended_between_two_of_its_moves() {
+    let store = by_hand(&SimIo::new(13));
+    step_in(Point::Step(Step::Begin), || told::pass(5 * SECOND_NS));
+    let mut second = 0;
+    while store.plans().expect("plans").last.is_empty() && second < 8 {
+        second += 1;
+        write_groups(&store, 40);
+        tick(&store, second);
+    }
+    let plans = store.plans().expect("plans");
+    assert_eq!((plans.given_up, plans.carried_out), (1, 0), "{plans:?}");
+    let plan = &plans.last[0];
+    assert!(plan.error.as_deref().is_some_and(|error| error.contains("longer")), "{plan:?}");
+    assert!(plan.units > 0 && plan.ways > 7 && plan.took_ns == 5 * SECOND_NS, "{plan:?}");
+    assert_eq!(plan.units, store.placement().pins() as u64, "the first of its moves alone");
+    check(&store);
+}
+
+#[test]
+fn a_store_moves_nothing_by_itself_while_its_disk_is_nearly_full() {
+    let io = SimIo::new(14);
+    io.set_free_bytes(Some(1 << 20));
+    let store = by_hand(&io);
+    for second in 1..=4 {
+        write_groups(&store, 40);
+        tick(&store, second);
+    }
+    let plans = store.plans().expect("plans");
+    assert!(plans.refused.iter().any(|refused| refused.reason.contains("room")), "{plans:?}");
+    assert_eq!((plans.last.len(), store.placement().pins()), (0, 0));
 }
 
 #[test]

@@ -238,6 +238,17 @@ pub(crate) mod told {
         TOLD.set(Some(told));
     }
 
+    thread_local!(static NOW_NS: Cell<u64> = const { Cell::new(0) });
+
+    /// So much time passes for loops that this thread drives.
+    pub(crate) fn pass(ns: u64) {
+        NOW_NS.set(NOW_NS.get() + ns);
+    }
+
+    pub(crate) fn now_ns() -> u64 {
+        NOW_NS.get()
+    }
+
     pub(super) fn took_ns(places: &[usize]) -> Option<u64> {
         TOLD.get().map(|told| told(places))
     }

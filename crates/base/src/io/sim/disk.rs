@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. `data` is `durable` with all of `pending` applied in order (but for what a failed sync dropped, which stays visible and
-//!    never becomes durable); the same holds for names.
+//!    never becomes durable); the same holds for names, and what a failed sync of their directory dropped.
 //! 2. Applying the same events to the same state gives the same state: a history can be replayed and cut anywhere.
 
 use std::path::Path;
@@ -96,6 +96,8 @@ pub(super) enum Event {
     /// A sync that failed: of the pending operations those marked had reached the device, the others never will.
     FailedSync(usize, Vec<bool>),
     SyncDir(Arc<Path>),
+    /// A sync of a directory that failed: what was pending of its names never becomes durable.
+    FailedSyncDir(Arc<Path>),
     Flip {
         node: usize,
         offset: u64,
@@ -253,7 +255,7 @@ impl Disk {
                 }
             }
             Event::SetLen(node, bytes) => self.nodes[*node].push(DataOp::SetLen(*bytes)),
-            Event::Sync(_) | Event::SyncDir(_) | Event::FailedSync(..) if in_flight => {}
+            Event::Sync(_) | Event::SyncDir(_) | Event::FailedSync(..) | Event::FailedSyncDir(_) if in_flight => {}
             Event::Sync(node) => self.nodes[*node].sync(),
             Event::FailedSync(node, reached) => {
                 let Node { durable, pending, is_apart, .. } = &mut self.nodes[*node];
@@ -275,6 +277,7 @@ impl Disk {
                     !synced
                 });
             }
+            Event::FailedSyncDir(dir) => self.pending_names.retain(|op| !op.is_in(dir)),
             Event::Flip { node, offset, bit } => {
                 let Node { data, durable, .. } = &mut self.nodes[*node];
                 for copy in [data, durable] {

@@ -35,6 +35,9 @@ pub enum FaultKind {
     Enospc,
     /// A write puts down so many bytes and then fails with ENOSPC. Other operations: as `Enospc`.
     Short(usize),
+    /// EIO of a directory's sync: the names that it should have made durable stay visible, count as clean, and no later sync writes them. Other
+    /// operations: as `Eio`.
+    LostNames,
 }
 
 /// One fault.

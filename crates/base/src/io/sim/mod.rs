@@ -54,6 +54,8 @@ struct Inner {
     locks: HashSet<PathBuf>,
     faults: Vec<Fault>,
     reads: u64,
+    /// What is told to be free.
+    free_bytes: Option<u64>,
     random: Random,
 }
 
@@ -77,6 +79,7 @@ impl SimIo {
             locks: HashSet::new(),
             faults: Vec::new(),
             reads: 0,
+            free_bytes: None,
             random: Random(seed),
         };
         Self { inner: Arc::new(Mutex::new(inner)) }
@@ -133,6 +136,11 @@ impl SimIo {
     /// Forget all faults that have not struck.
     pub fn clear_faults(&self) {
         self.lock().faults.clear();
+    }
+
+    /// Tell so many bytes to be free from now on; what is written takes nothing of it.
+    pub fn set_free_bytes(&self, bytes: Option<u64>) {
+        self.lock().free_bytes = bytes;
     }
 
     /// Flip one bit at rest. Past the end of the file: nothing happens.
@@ -217,6 +225,12 @@ impl Inner {
                 self.log.push(Arc::new(logged));
                 Ok(())
             }
+            Some(FaultKind::LostNames) => {
+                if let Event::SyncDir(dir) = logged.event {
+                    self.carry_out(Event::FailedSyncDir(dir), "failed sync_dir", Arc::clone(path));
+                }
+                Err(eio())
+            }
             Some(FaultKind::Eio) => Err(eio()),
             Some(FaultKind::Enospc | FaultKind::Short(_)) => Err(enospc()),
         }
@@ -252,6 +266,10 @@ fn shared(path: &Path) -> Arc<Path> {
 }
 
 impl Io for SimIo {
+    fn free_bytes(&self, _: &Path) -> Result<Option<u64>> {
+        Ok(self.lock().free_bytes)
+    }
+
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         let mut inner = self.lock();
         let node = match inner.file(path) {
@@ -415,7 +433,7 @@ impl File for SimFile {
                 inner.carry_out(write(buf, self.mode.direct_sync), "write", path);
                 Ok(())
             }
-            Some(FaultKind::Eio) => Err(eio()),
+            Some(FaultKind::Eio | FaultKind::LostNames) => Err(eio()),
             Some(FaultKind::Enospc) => Err(enospc()),
             Some(FaultKind::Short(bytes)) => {
                 let bytes = &buf[..bytes.min(buf.len())];

@@ -102,6 +102,20 @@ fn a_failed_sync_loses_data_that_no_later_sync_brings_back() {
 }
 
 #[test]
+fn a_failed_sync_of_a_directory_loses_names_that_no_later_sync_brings_back() {
+    let sim = SimIo::new(1);
+    synced_file(&sim);
+    sim.rename(Path::new("d/f"), Path::new("d/g")).unwrap();
+    sim.inject(Fault::at(sim.event_count(), FaultKind::LostNames));
+    assert!(sim.sync_dir(Path::new("d")).is_err());
+    sim.sync_dir(Path::new("d")).unwrap();
+    assert_eq!(content(&sim, "d/g").unwrap(), b"old", "still to be seen");
+    let after = sim.crash(sim.event_count(), Crash::Everything);
+    assert_eq!(content(&after, "d/f").unwrap(), b"old");
+    assert!(content(&after, "d/g").is_none());
+}
+
+#[test]
 fn faults_strike_where_they_are_told_to() {
     let sim = SimIo::new(1);
     let file = synced_file(&sim);

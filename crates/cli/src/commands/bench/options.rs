@@ -90,8 +90,8 @@ pub(super) struct RunOptions {
     /// Makes the runs repeatable; each repetition adds one
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Where the stores are made, and removed again; of several (devices), hard partitions are dealt to all in turn [default: the
-    /// system's place for temporary files]
+    /// Where the stores are made, and removed again; of several (devices), hard partitions are dealt to all in turn. A name cannot have a
+    /// comma [default: the system's place for temporary files]
     #[arg(long, value_name = "DIR,..", value_delimiter = ',')]
     dir: Vec<PathBuf>,
     /// Write each run as a JSON line to this file, as soon as it is done
