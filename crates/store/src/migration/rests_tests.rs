@@ -39,7 +39,9 @@ fn with_two_wanted(dir: &tempfile::TempDir) -> (Store, UnitId) {
     let (wanted, others): (Vec<_>, Vec<_>) = (0..KEYS).map(key).partition(|key| placement.unit_of(key) == unit);
     assert!(wanted.len() >= 2);
     let mut batch = Batch::new();
-    wanted.iter().take(2).chain(&others).for_each(|key| batch.put(key, b"value"));
+    for key in wanted.iter().take(2).chain(&others) {
+        batch.put(key, b"value");
+    }
     store.write_each(&batch, Durability::Os).expect("write");
     (store, unit)
 }
