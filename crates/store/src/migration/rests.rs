@@ -41,52 +41,6 @@ mod time {
     }
 }
 
-/// Where tests play time for the moves of their thread.
-#[cfg(test)]
-pub(super) mod played {
-    use std::cell::{Cell, RefCell};
-    use std::time::Duration;
-
-    type Sleep = Box<dyn FnMut(Duration)>;
-
-    thread_local! {
-        static NOW_NS: Cell<Option<u64>> = const { Cell::new(None) };
-        static SLEEP: RefCell<Option<Sleep>> = const { RefCell::new(None) };
-    }
-
-    /// What a look at the clock takes: moves seem to work.
-    pub(in super::super) const LOOK_NS: u64 = 100_000;
-
-    /// While it lives, moves of this thread sleep by `sleep`, which need not wait: time goes on by itself.
-    #[must_use]
-    pub(in super::super) struct Played;
-
-    impl Played {
-        pub(in super::super) fn begin(sleep: impl FnMut(Duration) + 'static) -> Self {
-            NOW_NS.set(Some(0));
-            SLEEP.set(Some(Box::new(sleep)));
-            Self
-        }
-    }
-
-    impl Drop for Played {
-        fn drop(&mut self) {
-            NOW_NS.set(None);
-            SLEEP.set(None);
-        }
-    }
-
-    pub(super) fn now_ns() -> Option<u64> {
-        NOW_NS.set(NOW_NS.get().map(|now_ns| now_ns + LOOK_NS));
-        NOW_NS.get()
-    }
-
-    pub(super) fn sleep(time: Duration) -> bool {
-        NOW_NS.set(NOW_NS.get().map(|now_ns| now_ns + time.as_nanos() as u64));
-        SLEEP.with_borrow_mut(|sleep| sleep.as_mut().map(|sleep| sleep(time))).is_some()
-    }
-}
-
 /// What who moves or cleans still has to rest for.
 pub(super) struct Owed {
     bytes: f64,
@@ -223,5 +177,51 @@ impl Mover {
         let throttle = self.throttle.get().filter(|_| pace.bytes_per_second.is_some());
         let share = throttle.map_or(1.0, |throttle| throttle.share()).max(CHUNK_SHARE_MIN);
         Chunk { keys: (pace.chunk_keys as f64 * share) as usize, bytes: (pace.chunk_bytes as f64 * share) as usize }
+    }
+}
+
+/// Where tests play time for the moves of their thread.
+#[cfg(test)]
+pub(super) mod played {
+    use std::cell::{Cell, RefCell};
+    use std::time::Duration;
+
+    type Sleep = Box<dyn FnMut(Duration)>;
+
+    thread_local! {
+        static NOW_NS: Cell<Option<u64>> = const { Cell::new(None) };
+        static SLEEP: RefCell<Option<Sleep>> = const { RefCell::new(None) };
+    }
+
+    /// What a look at the clock takes: moves seem to work.
+    pub(in super::super) const LOOK_NS: u64 = 100_000;
+
+    /// While it lives, moves of this thread sleep by `sleep`, which need not wait: time goes on by itself.
+    #[must_use]
+    pub(in super::super) struct Played;
+
+    impl Played {
+        pub(in super::super) fn begin(sleep: impl FnMut(Duration) + 'static) -> Self {
+            NOW_NS.set(Some(0));
+            SLEEP.set(Some(Box::new(sleep)));
+            Self
+        }
+    }
+
+    impl Drop for Played {
+        fn drop(&mut self) {
+            NOW_NS.set(None);
+            SLEEP.set(None);
+        }
+    }
+
+    pub(super) fn now_ns() -> Option<u64> {
+        NOW_NS.set(NOW_NS.get().map(|now_ns| now_ns + LOOK_NS));
+        NOW_NS.get()
+    }
+
+    pub(super) fn sleep(time: Duration) -> bool {
+        NOW_NS.set(NOW_NS.get().map(|now_ns| now_ns + time.as_nanos() as u64));
+        SLEEP.with_borrow_mut(|sleep| sleep.as_mut().map(|sleep| sleep(time))).is_some()
     }
 }

@@ -23,7 +23,7 @@ fn batches_pass_in_the_order_of_their_records_and_none_after_a_failure() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| turn.take(22, || ()));
         std::thread::sleep(Duration::from_millis(5));
-        turn.fail(&Error::invalid("as planned"));
+        turn.fail(Error::invalid("as planned"));
         assert_eq!(waits.join().unwrap().unwrap_err().kind(), ErrorKind::Poisoned);
     });
 }
