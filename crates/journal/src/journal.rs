@@ -193,6 +193,7 @@ impl Journal {
             records,
             record_bytes,
             written_bytes: stats.written_bytes,
+            ahead_bytes: stats.ahead_bytes,
             writes: stats.writes,
             syncs: stats.syncs,
             segments: log.files().live.len() as u64,

@@ -254,6 +254,8 @@ pub struct JournalStats {
     pub record_bytes: u64,
     /// Bytes written, as [`LogStats::written_bytes`].
     pub written_bytes: u64,
+    /// See [`LogStats::ahead_bytes`].
+    pub ahead_bytes: u64,
     /// Writes of frames: a group of appends shares one.
     pub writes: u64,
     /// Syncs of segments (none in direct mode but at a new segment).

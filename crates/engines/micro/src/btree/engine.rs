@@ -250,7 +250,7 @@ impl Engine for MicroBtree {
             logical_bytes: Some(tree.logical_bytes),
             physical_bytes: Some(file_bytes + journal.file_bytes),
             written_bytes: Some(figures.written() + journal.written_bytes),
-            unflushed_bytes: Some(tree.dirty_pages() as u64 * page_bytes),
+            unflushed_bytes: Some(tree.dirty_pages() as u64 * page_bytes + journal.ahead_bytes),
             cache_bytes: Some((self.pages.cached() + tree.dirty_pages()) as u64 * page_bytes),
             cache_hits_misses: Some(figures.hits_misses()),
             // Without a journal there are no checkpoints.

@@ -263,7 +263,7 @@ impl Engine for MicroLsm {
             keys_estimated: true,
             physical_bytes: Some(count(|table| table.bytes()) + journal.file_bytes),
             written_bytes: Some(figures.written() + journal.written_bytes),
-            unflushed_bytes: Some(view.memtable.table_bytes()),
+            unflushed_bytes: Some(view.memtable.table_bytes() + journal.ahead_bytes),
             cache_bytes: Some(
                 self.shared.cache.weight() + view.levels.lead_bytes() + view.memtable.memory_bytes() as u64,
             ),

@@ -7,7 +7,7 @@
 //!
 //! Numbers of paths grow past what an `f64` holds, in a grid of 520 by 520 vertices already. Only their ratios between a level and the
 //! next one count, so a level whose numbers get large is scaled down, by a power of two that the way back knows. Where those of one level lie too
-//! far apart for that, in a grid of 1,010 by 1,010 vertices seen from a corner, each has an exponent of its own: [`wide`].
+//! far apart for that, in a grid of 1,010 by 1,010 vertices seen from a corner, each has an exponent of its own (`wide`).
 //!
 //! Sources: Brandes, "A Faster Algorithm for Betweenness Centrality", Journal of Mathematical Sociology 25(2), 2001; Madduri, Ediger, Jiang,
 //! Bader, Chavarría-Miranda, "A faster parallel algorithm and efficient multithreaded implementations for evaluating betweenness
