@@ -14,6 +14,8 @@
 //! 1. What is deferred is in the journal, as an intent whose number is above the engine's mark, and as durable as it was asked. A
 //!    drain applies a generation and its highest number as the mark in one batch of the engine, at the highest level of what is in
 //!    it: a generation of `Os` writes costs no sync. A generation that was gathered has no mark.
+//!    Where it has a part of a batch over several partitions whose intent may not be durable, the journal is synced before: what a power
+//!    cut leaves in one engine must be in the journal for the others.
 //! 2. Whatever else the engine is asked to do (a write that is not deferred, a cursor, a snapshot, a sync, a copy, figures)
 //!    drains first: the order of the writes of a partition is that of its lane, and cursors see all of them. Where the engine takes no more,
 //!    because its disk is full or broken, views of it lie under what waits ([`Overlaid`]).
@@ -28,9 +30,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use biombo_engine::{Capabilities, Cursor, Damage, Durability, Engine, Op, Result, Snapshot, Stats, Value};
+use biombo_journal::Journal;
 
 use crate::keyspace::MARK;
 use crate::overlaid::{Overlaid, OverlaidSnapshot, Waiting};
@@ -38,6 +41,8 @@ use crate::overlaid::{Overlaid, OverlaidSnapshot, Waiting};
 /// An engine and what it will get.
 pub(crate) struct Deferred {
     engine: Arc<dyn Engine>,
+    /// Of intents.
+    journal: OnceLock<Arc<Journal>>,
     /// Held over a drain: generations reach the engine one after another.
     draining: Mutex<()>,
     state: RwLock<State>,
@@ -65,6 +70,8 @@ struct Generation {
     mark: Option<[u8; 8]>,
     /// The highest of what was asked.
     level: Option<Durability>,
+    /// Whether it has parts of batches whose intents may not be durable.
+    has_parts: bool,
     /// Bytes of keys and values that are in it. What was written over counts no more: the engine never gets it.
     bytes: usize,
 }
@@ -81,6 +88,7 @@ impl Deferred {
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
         Self {
             engine,
+            journal: OnceLock::new(),
             draining: Mutex::default(),
             state: RwLock::default(),
             pending: AtomicUsize::new(0),
@@ -93,6 +101,11 @@ impl Deferred {
         &self.engine
     }
 
+    /// Intents are in `journal` from now on.
+    pub(crate) fn follows(&self, journal: Arc<Journal>) {
+        let _ = self.journal.set(journal);
+    }
+
     /// Whether all operations can be deferred: those on single keys can.
     pub(crate) fn can_take(ops: &[Op<'_>]) -> bool {
         ops.iter().all(|op| !matches!(op, Op::DeleteRange { .. }))
@@ -101,12 +114,17 @@ impl Deferred {
     /// Keep the stored operations of intent `number`, which the journal holds at `level`, and all before it too. Returns the bytes
     /// that gather for the next drain.
     pub(crate) fn defer(&self, ops: &[Op<'_>], number: u64, level: Durability) -> usize {
-        self.keep(ops, Some(number), level)
+        self.keep(ops, Some(number), level, false)
+    }
+
+    /// As [`defer`](Deferred::defer), of a part of a batch over several partitions whose intent the journal holds at `Os` only.
+    pub(crate) fn defer_part(&self, ops: &[Op<'_>], number: u64, level: Durability) {
+        self.keep(ops, Some(number), level, true);
     }
 
     /// Keep stored operations that nothing else holds, until they are drained.
     pub(crate) fn gather(&self, ops: &[Op<'_>]) {
-        self.keep(ops, None, Durability::Relaxed);
+        self.keep(ops, None, Durability::Relaxed, false);
     }
 
     /// Bytes of keys and values that gather for the next drain, those that were written over since not counted.
@@ -119,7 +137,7 @@ impl Deferred {
         self.pending.load(Ordering::Acquire) == 0
     }
 
-    fn keep(&self, ops: &[Op<'_>], number: Option<u64>, level: Durability) -> usize {
+    fn keep(&self, ops: &[Op<'_>], number: Option<u64>, level: Durability, is_part: bool) -> usize {
         // Copied before the lock: readers wait for it.
         let copies: Vec<(&[u8], Entry)> = ops
             .iter()
@@ -135,6 +153,7 @@ impl Deferred {
         }
         state.gathering.mark = number.map(u64::to_le_bytes).or(state.gathering.mark);
         state.gathering.level = state.gathering.level.max(Some(level));
+        state.gathering.has_parts |= is_part;
         self.count(&state);
         state.gathering.bytes
     }
@@ -167,6 +186,11 @@ impl Deferred {
                 Arc::clone(generation)
             };
             let level = generation.level.unwrap_or_default();
+            if generation.has_parts
+                && let Some(journal) = self.journal.get()
+            {
+                journal.sync()?;
+            }
             self.engine.apply(&generation.to_ops(), level)?;
             if level < Durability::Sync {
                 self.drained_unsynced.fetch_add(1, Ordering::SeqCst);

@@ -1,6 +1,6 @@
 //! Atomic batches over several `hard` partitions, through any crash.
 //!
-//! One intent record, synced to the store's own journal, is the commit point and the redo: it holds every slice of the batch.
+//! One intent record in the store's own journal is the commit point and the redo: it holds every slice of the batch.
 //! Then the slices are applied under the lanes' locks, each with the intent's number as its mark in the same engine batch. Format:
 //! `docs/format/store.md`.
 //!
@@ -9,8 +9,10 @@
 //! 1. An intent gets its number and its place in the journal, and its slices are published, under the locks of all its lanes: the
 //!    intents of one partition have ascending numbers in the journal and are applied in that order, a partition's mark is the
 //!    highest number applied to it, and a snapshot sees all slices of a batch or none.
-//! 2. No slice of a batch over several partitions is applied before its intent is durable, whatever the batch's own durability:
-//!    else a power cut could keep half. An `Os` write within one partition that waits for its engine needs no sync.
+//! 2. No engine gets a slice of a batch over several partitions before its intent is durable, whatever the batch's own durability:
+//!    else a power cut could keep half. Below `Sync`, where all slices wait for their engines in memory ([`Deferred`]), whoever brings
+//!    the first of them there syncs the journal before, once for all that wait with it. An `Os` write within one partition that
+//!    waits for its engine needs no sync.
 //! 3. Batches over several partitions, and `Sync` writes that wait for their engine, are committed by one leader at a time, who
 //!    takes all waiting ones along in one record.
 //! 4. An intent is dropped from the journal only after the partitions it touched were synced past it; one of `Os` writes only,
@@ -50,7 +52,7 @@ const RECORD_INTENT: u8 = 1;
 
 /// The journal of intents.
 pub(crate) struct Intents {
-    journal: Journal,
+    journal: Arc<Journal>,
     combiner: Combiner<Attempt>,
     last: AtomicU64,
     outstanding: Mutex<Outstanding>,
@@ -120,6 +122,10 @@ impl Intents {
             }
             journal.trim(journal.next_lsn())?;
         }
+        let journal = Arc::new(journal);
+        for deferred in instances.iter().filter_map(|instance| instance.deferred.as_ref()) {
+            deferred.follows(Arc::clone(&journal));
+        }
         Ok(Self {
             journal,
             combiner: Combiner::default(),
@@ -159,16 +165,18 @@ impl Intents {
                 drop(publishing);
                 break slices;
             };
-            if durability == Durability::Sync {
-                for (lane, _) in &slices {
-                    instances[lanes[usize::from(*lane)].instance].sync_if_unsynced(poison)?;
-                }
+            for (lane, _) in &slices {
+                let number = lanes[usize::from(*lane)].instance;
+                let instance = &instances[number];
+                let bytes = instance.deferred.as_ref().map_or(0, |deferred| deferred.gathering_bytes() as u64);
+                self.relieve(Gathered { bytes, durability }, instance, number, poison)?;
             }
             Ok(Attempt::Landed)
         })
     }
 
-    /// Put slices into the journal, and give them to their partitions, whose lanes' locks the caller holds in their order.
+    /// Put slices into the journal, and give them to their partitions, whose lanes' locks the caller holds in their order. The caller
+    /// then [relieves](Intents::relieve) each of them, without the locks.
     fn publish(
         &self,
         slices: &Slices,
@@ -183,11 +191,21 @@ impl Intents {
         }
         let number = self.next_number();
         let record = encode(number, slices);
-        poison.watch(self.journal.append(&record, JournalDurability::Sync))?;
+        let all_wait = durability < Durability::Sync
+            && slices.iter().all(|(lane, slice)| instances[lanes[usize::from(*lane)].instance].can_wait(slice));
+        let level = if all_wait { JournalDurability::Os } else { JournalDurability::Sync };
+        poison.watch(self.journal.append(&record, level))?;
         for ((lane, slice), held) in slices.iter().zip(publishing) {
             let lane = &lanes[usize::from(*lane)];
             lane.count_bytes(slice.bytes() as u64);
-            let given = hand_over(&instances[lane.instance], slice, number, durability);
+            let instance = &instances[lane.instance];
+            let given = match &instance.deferred {
+                Some(deferred) if all_wait => {
+                    deferred.defer_part(&slice.to_ops(), number, durability);
+                    Ok(())
+                }
+                _ => hand_over(instance, slice, number, durability),
+            };
             held.published_batch(slice, &given);
             given.inspect_err(|error| poison.set(error))?;
         }
@@ -360,7 +378,7 @@ fn hand_over(instance: &Instance, slice: &Batch, number: u64, durability: Durabi
     let ops = slice.to_ops();
     match &instance.deferred {
         Some(deferred) if Deferred::can_take(&ops) => {
-            // The intent of a batch is durable whatever was asked, and goes only after its partitions were synced.
+            // The intent is durable whatever was asked, and goes only after its partitions were synced.
             deferred.defer(&ops, number, Durability::Sync);
             Ok(())
         }

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 use biombo_engine::combine::Combiner;
-use biombo_engine::{Durability, Engine, Op, Result, Value};
+use biombo_engine::{Batch, Durability, Engine, Op, Result, Value};
 
 use crate::deferred::Deferred;
 use crate::migration::{Held, Outgoing};
@@ -121,6 +121,11 @@ impl Instance {
         let kept = Some(Arc::clone(&deferred));
         let new = Self::new(deferred);
         if suits { Self { deferred: kept, ..new } } else { Self { relaxed: kept, ..new } }
+    }
+
+    /// Whether a slice can wait for the engine.
+    pub(crate) fn can_wait(&self, slice: &Batch) -> bool {
+        self.deferred.is_some() && Deferred::can_take(&slice.to_ops())
     }
 
     /// What may wait for the engine.
