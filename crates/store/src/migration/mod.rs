@@ -32,9 +32,10 @@
 //! a time. A combined group of writers of which one meets units that change hands comes again as a whole. Over LMDB each chunk's cursor first
 //! brings in what waits for the engine. Over `log`, copies at `Os` between users' `Sync` writes may end a segment each time. The syncs of
 //! a move are the engines' own, and writers to the same engine feel them: so a move syncs every 2 MiB, and an engine syncs without
-//! the lock of its writers where it can (`log`). At a constant rate, before moves were governed (`throttle`), with 10,000 operations a second, open loop, on two processors, while 64 slots of 2 MB moved at
-//! a time at 64 MiB a second (the bench `stall`, medians of 3 rounds of 4 s): p99.9 3.9 ms over `log` (2.1 ms at rest) and 10 ms over LMDB (4 ms at
-//! rest); writes of the units themselves were held back for 1.9 and 0.3 ms at most. To give the processor away every few keys makes that smaller,
+//! the lock of its writers where it can (`log`). Governed by the throttle, with 20,000 operations a second, open loop, on two processors, while
+//! 64 slots at a time moved at 64 MiB a second at most (the bench `stall`, medians of 9 rounds of 10 s, commit aa150fb): p99.9 of writes 5.5 ms over
+//! `log` (2.5 ms at rest; 10 MiB a second went) and 6.4 ms over LMDB (5.0 ms at rest; 3.7 MiB a second); writes of the units themselves
+//! were held back for 1.6 and 0.3 ms at most. To give the processor away every few keys makes that smaller,
 //! and moves come to a standstill on a machine that has more to do than it can.
 
 mod clean;
