@@ -73,7 +73,7 @@ fn a_memtable_that_is_filled_in_the_order_of_keys_takes_what_it_says() {
 /// The cache of the cases below, and records whose bytes are four times it.
 const CACHE_BYTES: u64 = 8 << 20;
 /// A quarter more for what the allocator cannot fill, and buffers of writes and merges.
-const MEMORY_BYTES_MAX: u64 = CACHE_BYTES / 4 * 5 + (3 << 20);
+const MEMORY_BYTES_MAX: u64 = CACHE_BYTES / 4 * 5 + (2 << 20);
 const VALUE: [u8; 92] = [7; 92];
 const RECORDS: u64 = CACHE_BYTES * 4 / 100;
 

@@ -27,6 +27,8 @@ const MAGIC: [u8; 8] = *b"BIOMBOLT";
 const CRC_AT: usize = 60;
 /// What one write hands over, in bytes, or a little more.
 const WRITE_BYTES: usize = 1 << 20;
+/// What comes beyond that: the block that fills it, and fences, filter and footer of a table of a few MiB.
+const BEYOND_BYTES: usize = 192 << 10;
 
 /// Blocks in memory, by table and unit.
 pub(super) type BlockCache = Cache<(u64, u32), Arc<Block>, BlockBytes>;
@@ -263,7 +265,8 @@ impl TableBuilder {
             path,
             number,
             block: BlockBuilder::default(),
-            bytes: AlignedBuf::new(),
+            // At once: growing there by doubling would take three times as much, and leave holes that nothing else fills.
+            bytes: AlignedBuf::with_capacity(WRITE_BYTES + BEYOND_BYTES),
             written_units: 0,
             index: Vec::new(),
             blocks: 0,
