@@ -45,22 +45,8 @@ unsafe impl Sync for Entries {}
 impl Entries {
     const LAYOUT: Layout = Layout::new::<[AtomicPtr<Chunk>; CHUNKS_MAX]>();
 
-    #[cfg(all(target_os = "linux", not(any(miri, biombo_small_chunks))))]
     fn new() -> Self {
-        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: (IX1) a fresh mapping at an address of the kernel's choice, which is that of a page.
-        let memory = unsafe { mmap_anonymous(null_mut(), Self::LAYOUT.size(), protection, flags) };
-        let memory = memory.ok().and_then(|memory| NonNull::new(memory.cast()));
-        memory.map_or_else(|| handle_alloc_error(Self::LAYOUT), Self)
-    }
-
-    #[cfg(not(all(target_os = "linux", not(any(miri, biombo_small_chunks)))))]
-    fn new() -> Self {
-        // SAFETY: (IX1) the layout is not empty.
-        let memory = NonNull::new(unsafe { alloc_zeroed(Self::LAYOUT) }.cast());
-        memory.map_or_else(|| handle_alloc_error(Self::LAYOUT), Self)
+        Self(system::take(Self::LAYOUT).cast())
     }
 }
 
@@ -76,14 +62,8 @@ impl Deref for Entries {
 
 impl Drop for Entries {
     fn drop(&mut self) {
-        #[cfg(all(target_os = "linux", not(any(miri, biombo_small_chunks))))]
-        // SAFETY: (IX1) it was mapped with this length, is unmapped once, and nothing borrows it.
-        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), Self::LAYOUT.size()) };
-        #[cfg(not(all(target_os = "linux", not(any(miri, biombo_small_chunks)))))]
-        // SAFETY: (IX1) it was allocated with this layout, is freed once, and nothing borrows it.
-        unsafe {
-            dealloc(self.0.as_ptr().cast(), Self::LAYOUT);
-        }
+        // SAFETY: (IX1) it was taken with this layout, is given back once, and nothing borrows it.
+        unsafe { system::give_back(self.0.cast(), Self::LAYOUT) }
     }
 }
 
@@ -151,17 +131,28 @@ impl Block {
 
     fn new(first: usize, chunks: usize) -> Self {
         let layout = Self::layout(chunks);
+        if chunks == GROUP_CHUNKS {
+            let memory = system::take(layout);
+            system::ask_for_huge_pages(memory, layout);
+            return Self { first, chunks, memory };
+        }
         // SAFETY: (IX3) the layout is not empty.
         let memory = unsafe { alloc_zeroed(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        #[cfg(all(target_os = "linux", not(any(miri, biombo_small_chunks))))]
-        if chunks == GROUP_CHUNKS {
-            // SAFETY: (IX3) the range is this block's own; the advice changes no content. If it is refused, small pages serve.
-            let _ = unsafe {
-                rustix::mm::madvise(memory.as_ptr().cast(), layout.size(), rustix::mm::Advice::LinuxHugepage)
-            };
-        }
         Self { first, chunks, memory }
+    }
+
+    /// # Safety
+    /// Nothing borrows its memory, and it is called once.
+    unsafe fn give_back(&self) {
+        let layout = Self::layout(self.chunks);
+        if self.chunks == GROUP_CHUNKS {
+            // SAFETY: (IX3) it was taken with this layout, and what the caller promises.
+            unsafe { system::give_back(self.memory, layout) }
+        } else {
+            // SAFETY: (IX3) the memory came from `alloc_zeroed` with this layout, and what the caller promises.
+            unsafe { dealloc(self.memory.as_ptr(), layout) }
+        }
     }
 
     fn chunk(&self, number: usize) -> NonNull<Chunk> {
@@ -177,8 +168,8 @@ impl Drop for Table {
             for number in block.first..block.first + block.chunks {
                 self.entries[number].store(null_mut(), Ordering::Relaxed);
             }
-            // SAFETY: (IX3) the memory came from `alloc_zeroed` with this layout and is freed once; nothing borrows a chunk.
-            unsafe { dealloc(block.memory.as_ptr(), Block::layout(block.chunks)) }
+            // SAFETY: (IX3) the table is gone, so nothing borrows a chunk, and so is the block after this.
+            unsafe { block.give_back() }
         }
     }
 }
@@ -194,4 +185,69 @@ pub fn prefetch(chunk: &Chunk, at: usize, bytes: usize) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = (chunk, at, bytes);
+}
+
+/// Zeros straight from the system, which has no page of them until it is touched. An allocator writes zeros itself where it aligns: all pages
+/// would be there, and small, before the system hears that huge ones are wanted; what then makes huge ones of them holds up the whole process
+/// for milliseconds at a time.
+#[cfg(all(target_os = "linux", not(any(miri, biombo_small_chunks))))]
+mod system {
+    use super::{Layout, NonNull, handle_alloc_error, null_mut};
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    /// Every mapping begins at a multiple of this.
+    const PAGE_BYTES_MIN: usize = 4096;
+
+    pub fn take(layout: Layout) -> NonNull<u8> {
+        let (bytes, align) = (layout.size(), layout.align());
+        let slack = if align > PAGE_BYTES_MIN { align } else { 0 };
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: (IX1, IX3) a fresh mapping at an address of the kernel's choice, which is that of a page.
+        let mapped = unsafe { mmap_anonymous(null_mut(), bytes + slack, protection, flags) };
+        let Ok(mapped) = mapped.map(|memory| memory.cast::<u8>()) else { handle_alloc_error(layout) };
+        let before = if slack > 0 { mapped.align_offset(align) } else { 0 };
+        let memory = mapped.wrapping_add(before);
+        for (from, bytes) in [(mapped, before), (memory.wrapping_add(bytes), slack - before)] {
+            if bytes > 0 {
+                // SAFETY: (IX1, IX3) both ends lie in the mapping just made, nobody knows them, and they are whole pages: the mapping's ends
+                // and the alignment are multiples of one. If it fails, addresses are wasted, not memory.
+                let _ = unsafe { munmap(from.cast(), bytes) };
+            }
+        }
+        NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
+    }
+
+    /// # Safety
+    /// [`take`] gave it for this layout, nothing borrows it, and it is given back once.
+    pub unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: (IX1, IX3) what the caller promises.
+        let _ = unsafe { munmap(memory.as_ptr().cast(), layout.size()) };
+    }
+
+    /// If it is refused, small pages serve.
+    pub fn ask_for_huge_pages(memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: (IX3) the range is a block of the caller's own, and the advice changes no content.
+        let _ = unsafe { madvise(memory.as_ptr().cast(), layout.size(), Advice::LinuxHugepage) };
+    }
+}
+
+/// The same where there is no such call: from the allocator.
+#[cfg(not(all(target_os = "linux", not(any(miri, biombo_small_chunks)))))]
+mod system {
+    use super::{Layout, NonNull, alloc_zeroed, dealloc, handle_alloc_error};
+
+    pub fn take(layout: Layout) -> NonNull<u8> {
+        // SAFETY: (IX1, IX3) the layout is not empty.
+        NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+    }
+
+    /// # Safety
+    /// [`take`] gave it for this layout, nothing borrows it, and it is given back once.
+    pub unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: (IX1, IX3) what the caller promises.
+        unsafe { dealloc(memory.as_ptr(), layout) }
+    }
+
+    pub fn ask_for_huge_pages(_: NonNull<u8>, _: Layout) {}
 }
