@@ -10,7 +10,8 @@
 #   scripts/figures.sh --summary     the medians and ratios of what was measured so far
 #
 # BIOMBO: the command to measure (target/release/biombo). BIOMBO_FIGURES: where the runs are kept as JSON lines, one file for each
-# part (target/figures). BIOMBO_FIGURES_PAIRS (9): the interleaved rounds. BIOMBO_FIGURES_TAIL (600): seconds of the open loop.
+# part (target/figures). BIOMBO_FIGURES_PAIRS (9): the interleaved rounds. BIOMBO_FIGURES_FIRST (1): from which of them on; later ones go
+# to the end of what is kept, so that a long part can be measured in pieces. BIOMBO_FIGURES_TAIL (600): seconds of the open loop.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C PATH="${PATH:-/usr/bin:/bin}:${HOME:-}/.cargo/bin"
@@ -19,6 +20,7 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 biombo=${BIOMBO:-$target/release/biombo}
 kept=${BIOMBO_FIGURES:-$target/figures}
 pairs=${BIOMBO_FIGURES_PAIRS:-9}
+first=${BIOMBO_FIGURES_FIRST:-1}
 tail_seconds=${BIOMBO_FIGURES_TAIL:-600}
 
 fail() {
@@ -122,7 +124,7 @@ trap 'exit 130' INT TERM
 ycsb=(ycsb --records 1000000 --value-bytes 1000 --seconds 2 --threads 2)
 rounds() { # how many, function: round by round, so that all take turns
   local round
-  for ((round = 1; round <= $1; round++)); do "$2" "$round"; done
+  for ((round = first; round <= $1; round++)); do "$2" "$round"; done
 }
 
 pairs_round() { # log in both layouts, and the best peers in one each
@@ -208,7 +210,7 @@ for part in "${parts[@]}"; do
   begun=$SECONDS
   echo
   echo "== $part: ${what[$part]}"
-  rm -f "$kept/$part.jsonl"
+  [ "$first" -gt 1 ] || rm -f "$kept/$part.jsonl"
   case $part in
     pairs) rounds "$pairs" pairs_round ;;
     others) rounds 2 others_round ;;
