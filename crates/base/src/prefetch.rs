@@ -12,6 +12,12 @@ pub fn prefetch(bytes: &[u8]) {
     }
 }
 
+/// Ask for the cache line of the item at `at`, and do not wait. Never wrong, whatever `at`: past the end it asks for memory that nobody needs.
+#[inline]
+pub fn prefetch_item<T>(items: &[T], at: usize) {
+    prefetch_line(items.as_ptr().wrapping_add(at).cast());
+}
+
 #[inline]
 fn prefetch_line(at: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -19,6 +19,17 @@ pub fn unit_shift(vertices: usize) -> u32 {
     vertices.div_ceil(256).next_power_of_two().trailing_zeros().max(10)
 }
 
+/// How many words further on a kernel may ask for memory ahead of its use: what a processor has under way at once, and not so many that what came
+/// is gone again.
+pub(crate) const AHEAD: usize = 80;
+
+/// The list of `length` words at `start` of some memory, and what stands [`AHEAD`] further on.
+#[inline]
+pub(crate) fn ahead(memory: &[u32], start: usize, length: usize) -> (&[u32], &[u32]) {
+    let from = &memory[start..];
+    (&from[..length], from.get(AHEAD..).unwrap_or_default())
+}
+
 /// Lists of neighbours in one direction. A copy of it is a few words: a kernel that holds one in its loop finds lists without going
 /// through the graph again.
 pub trait Lists: Copy + Sync {
@@ -34,6 +45,13 @@ pub trait Lists: Copy + Sync {
     #[inline]
     fn each(self, vertices: Range<u32>, mut work: impl FnMut(u32, &[u32])) {
         vertices.for_each(|vertex| work(vertex, self.list(vertex)));
+    }
+
+    /// As [`each`](Self::each), and with each list the words of memory that stand [`AHEAD`] further on than its own, as far as there are any.
+    /// They are neighbours of the vertices that follow, as a rule, and what nobody relies on otherwise: for prefetching.
+    #[inline]
+    fn each_ahead(self, vertices: Range<u32>, mut work: impl FnMut(u32, &[u32], &[u32])) {
+        self.each(vertices, |vertex, list| work(vertex, list, ahead(list, 0, list.len()).1));
     }
 }
 

@@ -12,7 +12,7 @@ use biombo_base::Result;
 use crate::Edge;
 use crate::media::{Backing, Numbers};
 use crate::team::Team;
-use crate::view::{Blocks, Lists, View};
+use crate::view::{Blocks, Lists, View, ahead};
 
 /// What a graph is to be made of its edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +102,15 @@ impl Lists for Rows<'_> {
         let offsets = &self.offsets[vertices.start as usize..=vertices.end as usize];
         for (vertex, at) in vertices.zip(offsets.windows(2)) {
             work(vertex, &self.targets[at[0] as usize..at[1] as usize]);
+        }
+    }
+
+    #[inline]
+    fn each_ahead(self, vertices: Range<u32>, mut work: impl FnMut(u32, &[u32], &[u32])) {
+        let offsets = &self.offsets[vertices.start as usize..=vertices.end as usize];
+        for (vertex, at) in vertices.zip(offsets.windows(2)) {
+            let (list, ahead) = ahead(self.targets, at[0] as usize, (at[1] - at[0]) as usize);
+            work(vertex, list, ahead);
         }
     }
 }

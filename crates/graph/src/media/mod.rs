@@ -6,6 +6,8 @@
 
 #[expect(unsafe_code, reason = "memory of its own, under rules of SAFETY.md")]
 mod array;
+#[expect(unsafe_code, reason = "numbers lent by what is shared, under a rule of SAFETY.md")]
+mod lent;
 #[expect(unsafe_code, reason = "numbers read where they are kept, under a rule of SAFETY.md")]
 mod numbers;
 pub(crate) mod persistent;
@@ -17,6 +19,7 @@ mod runs;
 pub(crate) use array::MAPPED;
 pub(crate) use array::Spares;
 pub use array::{Array, Plain};
+pub(crate) use lent::Lent;
 pub(crate) use numbers::Numbers;
 pub use persistent::{Backing, WriteBack};
 pub use pool::{Block, PAGE_LEN, Pool};

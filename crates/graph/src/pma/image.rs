@@ -14,7 +14,6 @@
 //! 2. `edges` is the sum of the lengths.
 //! 3. An image that somebody else has too (its `Arc` is shared) does not change: snapshots are images.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use biombo_base::{Error, Result};
@@ -74,15 +73,6 @@ impl Layout for Image {
     #[inline]
     fn degree(&self, local: usize) -> usize {
         self.words()[2 * local + 1] as usize
-    }
-
-    #[inline]
-    fn each(&self, locals: Range<usize>, mut work: impl FnMut(usize, &[u32])) {
-        let (block, words) = (&self.block[..], self.words());
-        for (local, at) in locals.clone().zip(words[2 * locals.start..2 * locals.end].chunks_exact(2)) {
-            let (start, length) = (at[0] as usize, at[1] as usize);
-            work(local, &block[start..start + length]);
-        }
     }
 
     fn memory(&self) -> &[u32] {

@@ -6,9 +6,9 @@
 //! 1. A section that somebody else has too (its `Arc` is shared) does not change: snapshots are sections.
 //! 2. Bringing in changes that came in already, in the same order and with nothing after them, changes nothing.
 //! 3. After [`Layout::settle`] every change that was brought in is in the lists, and nothing waits.
+//! 4. Its memory begins with two words of each vertex: where in it the list begins, and how long it is.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use biombo_base::Result;
@@ -55,14 +55,7 @@ pub trait Layout: fmt::Debug + Send + Sync + Sized + 'static {
     #[doc(hidden)]
     fn degree(&self, local: usize) -> usize;
 
-    /// `work` on some vertices of the section, with their neighbours.
-    #[doc(hidden)]
-    #[inline]
-    fn each(&self, locals: Range<usize>, mut work: impl FnMut(usize, &[u32])) {
-        locals.for_each(|local| work(local, self.list(local)));
-    }
-
-    /// All of its memory.
+    /// All of its memory; see invariant 4.
     #[doc(hidden)]
     fn memory(&self) -> &[u32];
 

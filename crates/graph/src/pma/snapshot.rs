@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use super::image::Image;
 use super::layout::{Layout, SHIFT, VERTICES};
 use super::names::NamesView;
-use crate::view::{Blocks, Lists, View, WORD_VERTICES};
+use crate::media::Lent;
+use crate::view::{Blocks, Lists, View, WORD_VERTICES, ahead};
 
 /// The graph after its first [`sequence`](Self::sequence) batches; it stays so whatever becomes of the graph. Keeping one costs memory
 /// for what changes meanwhile, and copies of it for who changes it.
@@ -14,50 +15,71 @@ use crate::view::{Blocks, Lists, View, WORD_VERTICES};
 pub struct Snapshot<L: Layout = Image> {
     sequence: u64,
     pub(super) names: NamesView,
-    out: Vec<Arc<L>>,
+    out: Lent<L>,
     /// Of a directed graph.
-    inward: Option<Vec<Arc<L>>>,
+    inward: Option<Lent<L>>,
     edges: u64,
     /// Made when a kernel asks for them.
     blocks: OnceLock<Blocks>,
 }
 
-/// The lists of a snapshot in one direction.
-struct Rows<'s, L> {
-    images: &'s [Arc<L>],
+/// The lists of a snapshot in one direction: in the memory of its sections, all of which begin with where each list is.
+#[derive(Clone, Copy)]
+struct Rows<'s> {
+    sections: &'s [&'s [u32]],
 }
 
-impl<L> Clone for Rows<'_, L> {
-    fn clone(&self) -> Self {
-        *self
-    }
+/// The words of the vertex `local` of a section: where in its memory the list begins, and how long it is.
+#[inline]
+fn words(section: &[u32], local: usize) -> (usize, usize) {
+    let words: &[u32; 2 * VERTICES] =
+        section.first_chunk().expect("invariant: a section begins with the words of its vertices");
+    (words[2 * local] as usize, words[2 * local + 1] as usize)
 }
 
-impl<L> Copy for Rows<'_, L> {}
-
-impl<L: Layout> Lists for Rows<'_, L> {
+impl Lists for Rows<'_> {
     #[inline]
     fn list<'a>(self, vertex: u32) -> &'a [u32]
     where
         Self: 'a,
     {
-        self.images[vertex as usize >> SHIFT].list(vertex as usize % VERTICES)
+        let section = self.sections[vertex as usize >> SHIFT];
+        let (start, length) = words(section, vertex as usize % VERTICES);
+        &section[start..start + length]
     }
 
     #[inline]
     fn degree(self, vertex: u32) -> usize {
-        self.images[vertex as usize >> SHIFT].degree(vertex as usize % VERTICES)
+        words(self.sections[vertex as usize >> SHIFT], vertex as usize % VERTICES).1
     }
 
     #[inline]
     fn each(self, vertices: Range<u32>, mut work: impl FnMut(u32, &[u32])) {
+        self.each_place(vertices, |vertex, section, start, length| work(vertex, &section[start..start + length]));
+    }
+
+    #[inline]
+    fn each_ahead(self, vertices: Range<u32>, mut work: impl FnMut(u32, &[u32], &[u32])) {
+        self.each_place(vertices, |vertex, section, start, length| {
+            let (list, ahead) = ahead(section, start, length);
+            work(vertex, list, ahead);
+        });
+    }
+}
+
+impl Rows<'_> {
+    /// `work` on each vertex of a range with its section, and where in there its list begins and how long it is.
+    #[inline]
+    fn each_place(self, vertices: Range<u32>, mut work: impl FnMut(u32, &[u32], usize, usize)) {
         let (mut at, end) = (vertices.start as usize, vertices.end as usize);
         while at < end {
-            let (section, local) = (at >> SHIFT, at % VERTICES);
-            let first = section << SHIFT;
-            let locals = local..VERTICES.min(end - first);
-            at = first + locals.end;
-            self.images[section].each(locals, |local, list| work((first + local) as u32, list));
+            let (section, local) = (self.sections[at >> SHIFT], at % VERTICES);
+            let locals = local..VERTICES.min(local + end - at);
+            let words = &section[2 * locals.start..2 * locals.end];
+            for (vertex, at) in (at as u32..).zip(words.chunks_exact(2)) {
+                work(vertex, section, at[0] as usize, at[1] as usize);
+            }
+            at += locals.len();
         }
     }
 }
@@ -65,7 +87,8 @@ impl<L: Layout> Lists for Rows<'_, L> {
 impl<L: Layout> Snapshot<L> {
     pub(super) fn new(sequence: u64, names: NamesView, out: Vec<Arc<L>>, inward: Option<Vec<Arc<L>>>) -> Self {
         let edges = out.iter().map(|image| image.edges()).sum();
-        Self { sequence, names, out, inward, edges, blocks: OnceLock::new() }
+        let lent = |images| Lent::new(images, L::memory);
+        Self { sequence, names, out: lent(out), inward: inward.map(lent), edges, blocks: OnceLock::new() }
     }
 
     /// How many batches it has.
@@ -90,7 +113,7 @@ impl<L: Layout> Snapshot<L> {
     /// What does not hold.
     pub fn verify(&self) -> Result<(), String> {
         let vertices = self.vertices();
-        for images in [Some(&self.out), self.inward.as_ref()].into_iter().flatten() {
+        for images in self.sides() {
             if images.len() < vertices.div_ceil(VERTICES) {
                 return Err(format!("there are {} sections for {vertices} vertices", images.len()));
             }
@@ -112,11 +135,11 @@ impl<L: Layout> Snapshot<L> {
 
     /// Its sections, in each direction.
     pub(super) fn sides(&self) -> impl Iterator<Item = &[Arc<L>]> {
-        std::iter::once(&self.out[..]).chain(self.inward.as_deref())
+        std::iter::once(self.out.owners()).chain(self.inward.as_ref().map(Lent::owners))
     }
 
-    fn pulled(&self) -> Rows<'_, L> {
-        Rows { images: self.inward.as_ref().unwrap_or(&self.out) }
+    fn pulled(&self) -> Rows<'_> {
+        Rows { sections: self.inward.as_ref().unwrap_or(&self.out).numbers() }
     }
 }
 
@@ -135,7 +158,7 @@ impl<L: Layout> View for Snapshot<L> {
 
     #[inline]
     fn out_lists(&self) -> impl Lists + '_ {
-        Rows { images: &self.out }
+        Rows { sections: self.out.numbers() }
     }
 
     #[inline]
