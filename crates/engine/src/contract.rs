@@ -38,6 +38,16 @@ pub trait Engine: Send + Sync {
         }
     }
 
+    /// Append the value of each key to `values`, in their order: what reads of several keys have in common is done once. After an error as many
+    /// were appended as were read before it.
+    fn multi_get<'v>(&'v self, keys: &[&[u8]], values: &mut Vec<Option<Value<'v>>>) -> Result<()> {
+        self.prefetch(keys);
+        for key in keys {
+            values.push(self.get(key)?);
+        }
+        Ok(())
+    }
+
     /// Whether `key` is there.
     fn contains(&self, key: &[u8]) -> Result<bool> {
         Ok(self.get(key)?.is_some())

@@ -48,6 +48,7 @@ caught! {
     undeclared_snapshots: TakesUndeclaredSnapshots by check_undeclared_is_unsupported;
     empty_values_taken_for_absent: ForgetsEmptyValues by check_points_put_overwrite_delete check_random_operations;
     get_into_that_does_not_clear: GetIntoKeepsTheOld by check_get_into_clears_and_fills check_random_operations;
+    multi_get_in_the_order_of_keys: SortsKeysOfMultiGet by check_multi_get_reads_each_in_order;
     keys_cut_at_a_length_byte: CutsKeysAt255 by check_nasty_keys_are_distinct check_key_limits;
     held_values_that_change: HeldValuesChange by check_held_value_survives_later_writes;
     last_operation_of_a_batch_lost: LosesLastOfBatch by check_later_operation_of_a_batch_wins check_random_operations;
@@ -92,7 +93,7 @@ fn every_check_catches_a_broken_engine() {
 }
 
 #[test]
-#[should_panic(expected = "1 of 44 checks failed: check_stats_are_plausible")]
+#[should_panic(expected = "1 of 45 checks failed: check_stats_are_plausible")]
 fn run_all_names_every_check_that_failed() {
     biombo_engine::conformance::run_all(&subject(Fault::CountsOneTooMany).with_budget(Duration::from_millis(10)));
 }

@@ -39,6 +39,11 @@ impl Engine for StoreEngine {
         self.store.get_into(key, into)
     }
 
+    fn multi_get<'v>(&'v self, keys: &[&[u8]], values: &mut Vec<Option<Value<'v>>>) -> Result<()> {
+        values.extend(self.store.multi_get(keys)?);
+        Ok(())
+    }
+
     fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
         self.store.inner.write(ops, durability)
     }

@@ -301,6 +301,22 @@ impl Engine for Deferred {
         Ok(value.is_some())
     }
 
+    fn multi_get<'v>(&'v self, keys: &[&[u8]], values: &mut Vec<Option<Value<'v>>>) -> Result<()> {
+        // What waits is looked at before the engine is, as in `get`: between the two it may get there.
+        let waiting: Vec<_> =
+            if self.is_empty() { Vec::new() } else { keys.iter().map(|key| self.find_pending(key)).collect() };
+        if waiting.iter().all(Option::is_none) {
+            return self.engine.multi_get(keys, values);
+        }
+        for (key, waiting) in keys.iter().zip(waiting) {
+            values.push(match waiting {
+                Some(value) => value.map(Value::guarded),
+                None => self.engine.get(key)?,
+            });
+        }
+        Ok(())
+    }
+
     fn prefetch(&self, keys: &[&[u8]]) {
         self.engine.prefetch(keys);
     }

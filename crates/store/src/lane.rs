@@ -151,6 +151,14 @@ impl Instance {
         }
     }
 
+    /// The values of stored keys, in their order; see [`Engine::multi_get`].
+    pub(crate) fn multi_get<'v>(&'v self, keys: &[&[u8]], values: &mut Vec<Option<Value<'v>>>) -> Result<()> {
+        match &self.deferred {
+            Some(deferred) => deferred.multi_get(keys, values),
+            None => self.engine.multi_get(keys, values),
+        }
+    }
+
     /// Make everything written so far durable; callers at the same time share one sync.
     pub(crate) fn sync(&self, poison: &Poison) -> Result<()> {
         // A full disk met here has lost nothing: what waits for the engine is in the journal, or stays where it was gathered.

@@ -1,6 +1,5 @@
 //! The store: what a user holds.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -297,12 +296,48 @@ impl Inner {
     fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value<'_>>>> {
         let mut values = Vec::with_capacity(keys.len());
         for keys in keys.chunks(AHEAD_KEYS) {
-            self.prefetch(keys);
-            for key in keys {
-                values.push(self.get(key.as_ref())?);
+            match self.partitioning {
+                Partitioning::Hard if keys.len() > 1 => self.get_from_owners(keys, &mut values)?,
+                Partitioning::Hard => values.push(self.get(keys[0].as_ref())?),
+                _ => {
+                    let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+                    self.instances[0].engine.multi_get(&keys, &mut values)?;
+                }
             }
         }
         Ok(values)
+    }
+
+    /// Append the value of each key, read together with those that have the same owner.
+    fn get_from_owners<'s>(&'s self, keys: &[impl AsRef<[u8]>], values: &mut Vec<Option<Value<'s>>>) -> Result<()> {
+        let mut routed = Vec::with_capacity(keys.len());
+        for (at, key) in keys.iter().map(AsRef::as_ref).enumerate() {
+            self.check_held(key)?;
+            let (version, owner) = self.owner_of(key);
+            routed.push((owner, at, version, keyspace::encode(key)));
+        }
+        seam::pass(seam::Point::Read);
+        routed.sort_unstable_by_key(|(owner, at, ..)| (*owner, *at));
+        let first = values.len();
+        values.resize_with(first + keys.len(), || None);
+        let (mut stored, mut found) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
+        for group in routed.chunk_by(|(a, ..), (b, ..)| a == b) {
+            let instance = &self.instances[group[0].0];
+            let held = || group.iter().filter(|(.., key)| self.can_hold(instance, key));
+            stored.extend(held().map(|(.., key)| &**key));
+            instance.multi_get(&stored, &mut found)?;
+            held().zip(found.drain(..)).for_each(|((_, at, ..), value)| values[first + at] = value);
+            stored.clear();
+        }
+        // As in `get`: a hit is right, and a miss only if nothing has moved.
+        let is_unsure = |(_, at, version, _): &&(usize, usize, u64, _)| {
+            values[first + at].is_none() && self.topology.version() != *version
+        };
+        let unsure: Vec<usize> = routed.iter().filter(is_unsure).map(|(_, at, ..)| *at).collect();
+        for at in unsure {
+            values[first + at] = self.get(keys[at].as_ref())?;
+        }
+        Ok(())
     }
 
     /// The number of the partition that owns `key`, and the version of the topology that says so.
@@ -318,23 +353,6 @@ impl Inner {
         let instance = &self.instances[owner];
         seam::pass(seam::Point::Read);
         (version, instance)
-    }
-
-    /// Tell each engine of its keys among those that will be read.
-    fn prefetch(&self, keys: &[impl AsRef<[u8]>]) {
-        if keys.len() < 2 {
-            return;
-        }
-        let route = |key| match self.partitioning {
-            Partitioning::Hard => (self.owner_of(key).1, keyspace::encode(key)),
-            _ => (0, Cow::Borrowed(key)),
-        };
-        let mut routed: Vec<(usize, Cow<'_, [u8]>)> = keys.iter().map(|key| route(key.as_ref())).collect();
-        routed.sort_unstable_by_key(|(instance, _)| *instance);
-        for group in routed.chunk_by(|(a, _), (b, _)| a == b) {
-            let keys: Vec<&[u8]> = group.iter().map(|(_, key)| &**key).collect();
-            self.instances[group[0].0].engine.prefetch(&keys);
-        }
     }
 
     pub(crate) fn flush(&self) -> Result<()> {

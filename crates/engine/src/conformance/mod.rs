@@ -82,6 +82,7 @@ macro_rules! __conformance_checks {
             check_undeclared_is_unsupported
             check_points_put_overwrite_delete
             check_get_into_clears_and_fills
+            check_multi_get_reads_each_in_order
             check_nasty_keys_are_distinct
             check_held_value_survives_later_writes
             check_later_operation_of_a_batch_wins

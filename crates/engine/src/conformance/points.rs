@@ -3,7 +3,7 @@
 use super::model::Model;
 use super::sequence::nasty_keys;
 use super::subject::{Subject, bytes, must};
-use crate::{Durability, Op};
+use crate::{Durability, ErrorKind, Op};
 
 /// A put is read back, an overwrite replaces it, an empty value is no absence, deleting what is absent is no error.
 pub fn check_points_put_overwrite_delete(subject: &Subject) {
@@ -54,6 +54,32 @@ pub fn check_get_into_clears_and_fills(subject: &Subject) {
             );
             buffer.extend_from_slice(b"rest");
         }
+    });
+}
+
+/// Many keys at once are read as each for itself, in the order asked for: absent, repeated, empty and long ones, behind what was there before; and
+/// what was read stays as it was.
+pub fn check_multi_get_reads_each_in_order(subject: &Subject) {
+    subject.bounded(|subject| {
+        let instance = subject.instance();
+        let key = |n: usize| format!("key {n:03}").into_bytes();
+        let value = |n: usize| bytes(n as u64, [0, 1, 100, 3000][n % 4].min(subject.capabilities.value_bytes_max));
+        for n in (0..100).step_by(2) {
+            instance.put(&key(n), &value(n));
+        }
+        let asked: Vec<usize> = (0..150).map(|i| i * 37 % 100).collect();
+        let keys: Vec<Vec<u8>> = asked.iter().map(|n| key(*n)).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let expected: Vec<Option<Vec<u8>>> = asked.iter().map(|n| n.is_multiple_of(2).then(|| value(*n))).collect();
+        let mut got = Vec::new();
+        must(instance.engine.multi_get(&keys[..1], &mut got), "multi_get");
+        must(instance.engine.multi_get(&keys[1..], &mut got), "multi_get");
+        must(instance.engine.multi_get(&[], &mut got), "multi_get of nothing");
+        instance.put(&key(0), b"later");
+        let got: Vec<Option<Vec<u8>>> = got.into_iter().map(|value| value.map(|value| value.to_vec())).collect();
+        assert!(got == expected, "{} values of {} keys, or others", got.len(), keys.len());
+        let refused = instance.engine.multi_get(&[&key(2), b"", &key(4)], &mut Vec::new());
+        assert_eq!(refused.expect_err("an empty key").kind(), ErrorKind::Invalid);
     });
 }
 

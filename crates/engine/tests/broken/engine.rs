@@ -249,6 +249,14 @@ impl Engine for Faulty {
         Ok(self.get(key)?.map(|value| into.extend_from_slice(&value)).is_some())
     }
 
+    fn multi_get<'v>(&'v self, keys: &[&[u8]], values: &mut Vec<Option<Value<'v>>>) -> Result<()> {
+        let mut keys = keys.to_vec();
+        if self.fault == Fault::SortsKeysOfMultiGet {
+            keys.sort_unstable();
+        }
+        keys.into_iter().try_for_each(|key| self.get(key).map(|value| values.push(value)))
+    }
+
     fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
         for (i, op) in ops.iter().enumerate() {
             if let Err(error) = self.check(op) {

@@ -9,6 +9,7 @@ pub enum Fault {
     TakesUndeclaredSnapshots,
     ForgetsEmptyValues,
     GetIntoKeepsTheOld,
+    SortsKeysOfMultiGet,
     CutsKeysAt255,
     HeldValuesChange,
     LosesLastOfBatch,

@@ -30,6 +30,7 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -51,7 +52,7 @@ mod tests;
 mod write;
 
 use cursor::View;
-use readers::Readers;
+use readers::{Pinned, Readers};
 
 /// The engine's one name.
 pub const NAME: &str = "lmdb";
@@ -261,7 +262,7 @@ impl Engine for Lmdb {
         self.capabilities.check_key(key)?;
         let reading = self.readers.begin().map_err(|code| self.error(code, "begin a read"))?;
         match reading.find(key) {
-            Ok(Some(bytes)) => Ok(Some(Value::guarded(reading.pin(bytes)))),
+            Ok(Some(bytes)) => Ok(Some(Value::guarded(Pinned::new(reading, bytes)))),
             Ok(None) => Ok(None),
             Err(code) => Err(self.error(code, "read")),
         }
@@ -280,6 +281,19 @@ impl Engine for Lmdb {
             Ok(None) => Ok(false),
             Err(code) => Err(self.error(code, "read")),
         }
+    }
+
+    /// In one transaction, which ends with the last of the values. One for each value would be one at a time from the pool, and the others begun
+    /// and ended for this call alone.
+    fn multi_get<'v>(&'v self, keys: &[&[u8]], values: &mut Vec<Option<Value<'v>>>) -> Result<()> {
+        let reading = self.readers.begin().map_err(|code| self.error(code, "begin a read"))?;
+        let reading = Rc::new(reading);
+        for key in keys {
+            self.capabilities.check_key(key)?;
+            let found = reading.find(key).map_err(|code| self.error(code, "read"))?;
+            values.push(found.map(|bytes| Value::guarded(Pinned::new(Rc::clone(&reading), bytes))));
+        }
+        Ok(())
     }
 
     fn contains(&self, key: &[u8]) -> Result<bool> {

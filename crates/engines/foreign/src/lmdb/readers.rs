@@ -19,6 +19,7 @@
 //!    that commit is done; and who reads next, by M + 1, sees less than it did. So a read that was begun with a number two behind that of
 //!    a commit under way is begun anew ([`Readers::is_whole`]).
 
+use std::borrow::Borrow;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
@@ -245,11 +246,6 @@ impl<'a> Reading<'a> {
         // SAFETY: (FL3) `self` owns the open transaction.
         unsafe { ffi::mdb_txn_id(self.txn) as u64 }
     }
-
-    /// A guard of `bytes`, which [`find`](Reading::find) of this transaction gave.
-    pub fn pin(self, bytes: NonNull<[u8]>) -> Pinned<'a> {
-        Pinned { bytes, _reading: self }
-    }
 }
 
 impl Drop for Reading<'_> {
@@ -259,13 +255,20 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// A value in the map; the transaction that keeps it there ends when this is dropped.
-pub struct Pinned<'a> {
+/// A value in the map; the transaction `R` that keeps it there, alone or with others, ends when this is dropped.
+pub struct Pinned<R> {
     bytes: NonNull<[u8]>,
-    _reading: Reading<'a>,
+    _reading: R,
 }
 
-impl Deref for Pinned<'_> {
+impl<'a, R: Borrow<Reading<'a>>> Pinned<R> {
+    /// A guard of `bytes`, which [`find`](Reading::find) of `reading` gave.
+    pub fn new(reading: R, bytes: NonNull<[u8]>) -> Self {
+        Self { bytes, _reading: reading }
+    }
+}
+
+impl<R> Deref for Pinned<R> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
