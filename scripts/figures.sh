@@ -31,7 +31,7 @@ fail() {
 log=(pairs others fill sync amplification tail larger index reference reopen)
 moving=(keeps shifts groups multi-get skew stall route)
 lab=(micro-operations micro-cache micro-memory)
-graphs=(kernels churned streamed taken-in nodes)
+graphs=(kernels large persistent churned streamed taken-in single real nodes)
 declare -A what=(
   [pairs]='A to F of YCSB, os, 2 threads: log used directly and in 8 hard partitions, lmdb, tkrzw-hash'
   [others]='the same over the other peers, two rounds: to see which is the best one'
@@ -51,18 +51,22 @@ declare -A what=(
   [stall]='latencies while 1 GB moves and at rest, in an open loop, over log and lmdb'
   [route]='routing with a million pinned keys, and what the tracker costs'
   [kernels]='kernels over pma and the other changing layouts beside csr, 1 and 2 threads; bytes an edge'
+  [large]='the same over csr and pma on a larger, denser graph: 2 million vertices, 145 million edges'
+  [persistent]='the same over csr in memory and on persistent memory, which memory plays'
   [churned]='the same over pma, after a tenth of the edges was deleted and inserted again in random order'
   [streamed]='the same over pma while a million updates a second stream in'
-  [taken-in]='ingest of shuffled edges: in memory, on persistent memory and on disk, 1 and 2 threads; one edge a batch'
-  [nodes]='placements on two nodes, virtual ones where the machine has one: edges of each node, times of kernels'
+  [taken-in]='ingest of shuffled edges: in memory, on persistent memory (played by memory) and on disk, 1 and 2 threads, five rounds'
+  [single]='the same on persistent memory, each edge durable for itself'
+  [real]='real graphs of ../shared/data where it is there: a stream in the order of time, and bytes an edge'
+  [nodes]='pma and csr: placements on two nodes, virtual ones where the machine has one: edges of each node, times of kernels'
   [micro-operations]='10 million operations of A over micro-btree and micro-lsm, with their journals'
   [micro-cache]='A and C, uniform, over both: 256 MiB of data, four times the cache'
   [micro-memory]='the same with 512 MiB of data, four times the memory that a control group allows'
 )
 
-# Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device.
+# Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device, or `where` it is to be.
 run() { # bench, options
-  "$biombo" bench "$@" --dir "$work" --json "$work.jsonl" || fail "a benchmark failed; the line above says why"
+  "$biombo" bench "$@" --dir "${where:-$work}" --json "$work.jsonl" || fail "a benchmark failed; the line above says why"
   cat "$work.jsonl" >>"$kept/$part.jsonl"
   rm -f "$work.jsonl"
 }
@@ -117,7 +121,9 @@ done
 mkdir -p "$kept" || fail "cannot write below $target"
 work=$kept/work.$$
 mkdir "$work" || fail "cannot write below $kept"
-trap 'rm -rf "$work" "$work.jsonl"' EXIT
+memory=/dev/shm/biombo-figures.$$
+mkdir "$memory" 2>/dev/null || memory=$work
+trap 'rm -rf "$work" "$work.jsonl" "$memory"' EXIT
 trap 'exit 130' INT TERM
 
 # 1 M records of 1,000 bytes, 2 s of each workload.
@@ -201,6 +207,19 @@ skew_round() {
 
 # Graphs: the GAP benchmark's, and one that is skewed. Kernels take turns within a run.
 graph=(graph --graph kron:20:16 --trials 9)
+taken_in=(graph --trials 1 --layout pma --kernel bfs --threads 1,2 --ingest)
+taken_in_round() {
+  run "${taken_in[@]}" --graph kron:20:16 --media dram,disk
+  where=$memory run "${taken_in[@]}" --graph kron:20:16 --media pmem
+}
+single_round() { where=$memory run "${taken_in[@]}" --graph kron:18:16 --media pmem --batch 1; }
+real_graphs() {
+  local data=${BIOMBO_DATA:-$PWD/../shared/data} file
+  [ -d "$data" ] || { echo "figures: $data is not there: real graphs are left out"; return; }
+  # Nine tenths of it stream in as they came.
+  for file in "$data"/graphs/sx-mathoverflow*; do run "${taken_in[@]}" --graph "$file" --media disk; done
+  for file in "$data"/graphs/*; do run graph --graph "$file" --trials 3 --layout csr,pma --threads 2; done
+}
 
 # The lab's own engines; records of 512 bytes, uniform: what a cache or memory does not hold is read.
 micro=(ycsb --engine micro-btree,micro-lsm --threads 2)
@@ -242,10 +261,12 @@ for part in "${parts[@]}"; do
       run graph --graph uniform:20:16 --trials 9 --layout csr,pma --threads 2 ;;
     churned) run "${graph[@]}" --layout csr,pma --threads 1,2 --churn 0.1 ;;
     streamed) run "${graph[@]}" --layout csr,pma --threads 2 --stream 1000000 ;;
-    taken-in)
-      run graph --graph kron:20:16 --trials 1 --layout pma --kernel bfs --threads 1,2 --ingest --media dram,pmem,disk
-      run graph --graph kron:16:16 --trials 1 --layout pma --kernel bfs --threads 1,2 --ingest --media pmem --batch 1 ;;
-    nodes) run "${graph[@]}" --layout csr --threads 2 --nodes 2 --placement block,round-robin,block-cyclic,degree,auto ;;
+    large) run graph --graph kron:21:38 --trials 5 --layout csr,pma --threads 2 ;;
+    persistent) where=$memory run "${graph[@]}" --layout csr --media dram,pmem --threads 1,2 ;;
+    taken-in) rounds 5 taken_in_round ;;
+    single) rounds 5 single_round ;;
+    real) real_graphs ;;
+    nodes) run "${graph[@]}" --layout csr,pma --threads 2 --nodes 2 --placement block,round-robin,block-cyclic,degree,auto ;;
     index) BIOMBO_INDEX_KEYS=1000000 cargo bench --locked -p biombo-log --bench index || fail "the bench failed" ;;
     reference)
       BIOMBO_READ_RECORDS=1000000 BIOMBO_READ_ROUNDS=$pairs BIOMBO_READ_SECONDS=1.5 BIOMBO_READ_DIR=$work \
