@@ -581,6 +581,10 @@ mod tests;
 mod save_tests;
 
 #[cfg(test)]
+#[path = "durable_soak_tests.rs"]
+mod soak_tests;
+
+#[cfg(test)]
 #[path = "durable_pmem_tests.rs"]
 mod pmem_tests;
 
