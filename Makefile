@@ -66,7 +66,7 @@ crash: setup ## SIGKILL loops of 100 and 200 rounds (`make test`: 20, 10 and 8),
 	BIOMBO_CAMPAIGN_IMAGES=$${BIOMBO_CAMPAIGN_IMAGES:-2000000} \
 	  $(CARGO) test --locked --release --package biombo-graph --lib durable -- --nocapture
 
-soak: setup ## ten minutes of a graph that two threads change, and of snapshots compared with a model
+soak: setup ## ten minutes each of graphs that two threads change, kept and not, with snapshots compared with a model
 	$(CARGO) test --locked --release --package biombo-graph --lib soak -- --ignored --nocapture
 
 fuzz: setup ## fuzz every decoder, and sequences of operations with crashes: BIOMBO_FUZZ_SECONDS (600) each, two at a time on two cores

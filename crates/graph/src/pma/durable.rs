@@ -27,7 +27,7 @@ use super::kept::{Disk, Kept, Media, Pmem, Visit};
 use super::names::Names;
 use super::saver::Saver;
 use super::turn::Turn;
-use super::{Changing, Image, Layout, Snapshot, Update, record};
+use super::{Changing, Due, Image, Layout, Snapshot, Update, record};
 use crate::csr::file::{self, Contents};
 use crate::csr::{Csr, Shape};
 use crate::ids::Ids;
@@ -105,7 +105,13 @@ struct Inner<L: Layout> {
     saving: Mutex<()>,
     /// Why the last save failed.
     failure: Mutex<Option<(ErrorKind, String)>>,
+    /// What others do while the next save is under way.
+    #[cfg(test)]
+    meanwhile: Mutex<Option<Meanwhile<L>>>,
 }
+
+#[cfg(test)]
+type Meanwhile<L> = Box<dyn FnOnce(&Inner<L>) + Send>;
 
 /// A save that somebody found to be due.
 struct Attempt<'i, L: Layout> {
@@ -273,8 +279,8 @@ impl<L: Layout> DurableChanging<L> {
         team: &mut Team,
     ) -> Result<Self> {
         let (found, contents, path) = Pmem::read(medium, dir)?;
-        let segment_bytes = options.journal.segment_bytes;
-        let open = |visit: &mut Visit<'_>| Ok(Kept::Pmem(Box::new(Pmem::open(found, segment_bytes, visit)?)));
+        let (segment_bytes, aside) = (options.journal.segment_bytes, options.saves_aside);
+        let open = |visit: &mut Visit<'_>| Ok(Kept::Pmem(Box::new(Pmem::open(found, segment_bytes, aside, visit)?)));
         Self::replay((contents, path), dir, options, owner, team, open)
     }
 
@@ -332,6 +338,8 @@ impl<L: Layout> DurableChanging<L> {
             save_at: AtomicU64::new(options.checkpoint_bytes),
             saving: Mutex::new(()),
             failure: Mutex::new(None),
+            #[cfg(test)]
+            meanwhile: Mutex::new(None),
         });
         let of_saver = inner.clone();
         let saver = options.saves_aside.then(|| Saver::start(move || of_saver.save_due()));
@@ -346,30 +354,8 @@ impl<L: Layout> DurableChanging<L> {
     /// failed write or sync: the graph is read-only until it is opened again. Others mean that the batch may or may not be there then.
     /// That it could not be saved is no error of a batch: [`last_save_error`](Self::last_save_error).
     pub fn apply(&self, updates: &[Update], durability: Durability) -> Result<u64> {
-        let bytes = record::encode(updates);
-        if bytes.len() > BATCH_BYTES_MAX - 8 {
-            return Err(Error::invalid(format!("a batch of {} updates is too large: split it", updates.len())));
-        }
-        let inner = &*self.inner;
-        inner.turn.check()?;
-        inner.graph.check_room(updates)?;
-        let prepared = inner.graph.prepare(updates);
-        let bytes_kept = bytes.len() as u64;
-        let (number, due) = inner.turn.through(|| {
-            let number = inner.kept.append(bytes, durability).inspect_err(|error| {
-                if error.kind() != ErrorKind::Full {
-                    inner.turn.fail(error);
-                }
-            })?;
-            let (_, due) = inner.turn.take(number, || inner.graph.admit(updates, prepared))??;
-            Ok::<_, Error>((number, due))
-        })?;
-        inner.graph.merge(&due).map_err(|error| match error.kind() {
-            // It was taken in, and that would say that it was not.
-            ErrorKind::Invalid => Error::new(ErrorKind::Io, error.to_string()),
-            _ => error,
-        })?;
-        self.count(bytes_kept);
+        let (number, bytes) = self.inner.bring(updates, durability)?;
+        self.count(bytes);
         Ok(number)
     }
 
@@ -473,6 +459,63 @@ impl<L: Layout> Inner<L> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keep a batch and take it in: its number, and how many bytes were kept.
+    fn bring(&self, updates: &[Update], durability: Durability) -> Result<(u64, u64)> {
+        if Changing::<L>::are_few(updates) && self.kept.is_quick() {
+            return self.bring_few(updates, durability);
+        }
+        let bytes = record::encode(updates);
+        if bytes.len() > BATCH_BYTES_MAX - 8 {
+            return Err(Error::invalid(format!("a batch of {} updates is too large: split it", updates.len())));
+        }
+        self.turn.check()?;
+        self.graph.check_room(updates)?;
+        let prepared = self.graph.prepare(updates);
+        let bytes_kept = bytes.len() as u64;
+        let (number, due) = self.turn.through(|| {
+            let kept = self.kept.append(bytes, durability);
+            let number = kept.inspect_err(|error| self.append_failed(error))?;
+            let (_, due) = self.turn.take(number, || self.graph.admit(updates, prepared))??;
+            Ok::<_, Error>((number, due))
+        })?;
+        self.merge(&due)?;
+        Ok((number, bytes_kept))
+    }
+
+    /// The same for few updates, where durability costs some instructions and no call: without memory of its own, and as a rule nobody's record
+    /// comes between a batch's record and its turn, so that two threads take turns at one lock and need not sleep.
+    fn bring_few(&self, updates: &[Update], durability: Durability) -> Result<(u64, u64)> {
+        self.turn.check()?;
+        self.graph.check_room_for_few(updates)?;
+        let mut record = record::Few::of(updates);
+        let bytes_kept = record.batch().len() as u64;
+        let admit = || self.graph.admit_few(updates);
+        let (number, due) = self.turn.through(|| {
+            let kept = self.kept.append_few(&mut record, durability, |number| self.turn.take_now(number, admit));
+            let (number, taken) = kept.inspect_err(|error| self.append_failed(error))?;
+            let (_, due) = taken.map_or_else(|| self.turn.take(number, admit), Ok)??;
+            Ok::<_, Error>((number, due))
+        })?;
+        self.merge(&due)?;
+        Ok((number, bytes_kept))
+    }
+
+    /// Merge what became due by a batch that was taken in.
+    fn merge(&self, due: &Due) -> Result<()> {
+        self.graph.merge(due).map_err(|error| match error.kind() {
+            // It was taken in, and that would say that it was not.
+            ErrorKind::Invalid => Error::new(ErrorKind::Io, error.to_string()),
+            _ => error,
+        })
+    }
+
+    /// A record may be there or not, unless there was no room for it.
+    fn append_failed(&self, error: &Error) {
+        if error.kind() != ErrorKind::Full {
+            self.turn.fail(error);
+        }
+    }
+
     fn sync(&self) -> Result<()> {
         self.kept.sync().inspect_err(|error| self.turn.fail(error))
     }
@@ -487,6 +530,13 @@ impl<L: Layout> Inner<L> {
         }
         let mut attempt = Attempt { inner: self, has_saved: false };
         attempt.has_saved = self.save().is_ok();
+    }
+
+    /// Its snapshot is made and its records are durable; neither image nor root are there.
+    #[cfg(test)]
+    fn meanwhile(&self) {
+        let work = self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner).take();
+        work.into_iter().for_each(|work| work(self));
     }
 
     /// With `saving` held.
@@ -509,6 +559,8 @@ impl<L: Layout> Inner<L> {
         let applied = self.first + snapshot.sequence();
         // Invariant 2: what the image says is applied must not be lost with the last records.
         self.sync()?;
+        #[cfg(test)]
+        self.meanwhile();
         self.kept.save(&snapshot, self.graph.shape().keeps_loops, applied)?;
         self.logged.fetch_sub(logged, Relaxed);
         Ok(())
@@ -523,6 +575,14 @@ fn is_on_pmem(io: &dyn Io, dir: &Path) -> Result<bool> {
 #[cfg(test)]
 #[path = "durable_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "durable_save_tests.rs"]
+mod save_tests;
+
+#[cfg(test)]
+#[path = "durable_soak_tests.rs"]
+mod soak_tests;
 
 #[cfg(test)]
 #[path = "durable_pmem_tests.rs"]

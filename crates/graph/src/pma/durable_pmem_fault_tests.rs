@@ -57,6 +57,8 @@ struct Faulty(Recorder, Fault);
 enum Fault {
     /// There is no room for some regions, by their names and sizes.
     NoRoom(fn(&str, u64) -> bool),
+    /// There is none for such regions while there is a spare segment.
+    NoRoomBeside(&'static str),
     /// Fences of regions whose names begin so fail while the flag is up.
     Fences(&'static str, Arc<AtomicBool>),
     /// Stores into regions whose names begin so panic while the flag is up.
@@ -65,15 +67,18 @@ enum Fault {
     Unsettled(Arc<AtomicBool>),
 }
 
+/// Whether a name begins so, or will: that of a spare segment.
+fn is_of(name: &str, stem: &str) -> bool {
+    name.starts_with(stem) || stem == "log-" && name == SPARE
+}
+
+const SPARE: &str = "log.new";
+
 impl Faulty {
     fn wrapped(&self, name: &str, region: Box<dyn Region>) -> Box<dyn Region> {
         match &self.1 {
-            Fault::Fences(stem, fails) if name.starts_with(stem) => {
-                Box::new(FailingRegion(region, fails.clone(), false))
-            }
-            Fault::Panics(stem, fails) if name.starts_with(stem) => {
-                Box::new(FailingRegion(region, fails.clone(), true))
-            }
+            Fault::Fences(stem, fails) if is_of(name, stem) => Box::new(FailingRegion(region, fails.clone(), false)),
+            Fault::Panics(stem, fails) if is_of(name, stem) => Box::new(FailingRegion(region, fails.clone(), true)),
             _ => region,
         }
     }
@@ -88,7 +93,12 @@ impl Medium for Faulty {
         self.0.settle()
     }
     fn create(&self, name: &str, bytes: u64) -> std::io::Result<Box<dyn Region>> {
-        if matches!(&self.1, Fault::NoRoom(full) if full(name, bytes)) {
+        let is_full = match &self.1 {
+            Fault::NoRoom(full) => full(name, bytes),
+            Fault::NoRoomBeside(stem) => name.starts_with(stem) && self.0.names()?.iter().any(|name| name == SPARE),
+            _ => false,
+        };
+        if is_full {
             return Err(std::io::ErrorKind::StorageFull.into());
         }
         let region = self.0.create(name, bytes)?;
@@ -101,7 +111,11 @@ impl Medium for Faulty {
         Ok(self.wrapped(name, self.0.open(name)?))
     }
     fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
-        self.0.rename(from, to)
+        self.0.rename(from, to)?;
+        match &self.1 {
+            Fault::Unsettled(fails) if to.starts_with("log-") && fails.load(Relaxed) => Err(as_planned()),
+            _ => Ok(()),
+        }
     }
     fn remove(&self, name: &str) -> std::io::Result<()> {
         self.0.remove(name)
@@ -197,11 +211,18 @@ fn failing(stem: &'static str) -> (Recorder, Durable, Arc<AtomicBool>) {
     (medium, graph, fails)
 }
 
+/// Batches of one edge which are appended alone, or by whoever appends a group.
+const SIZES: [usize; 2] = [1, record::FEW + 1];
+
 #[test]
 fn a_fence_of_the_log_that_fails_ends_writing() {
+    SIZES.into_iter().for_each(a_fence_that_fails_ends_writing);
+}
+
+fn a_fence_that_fails_ends_writing(size: usize) {
     let (medium, graph, fails) = failing("log-");
     fails.store(true, Relaxed);
-    let error = graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap_err();
+    let error = graph.apply(&vec![Update::InsertEdge(1, 2); size], Durability::Sync).unwrap_err();
     assert!(error.to_string().contains("as planned"), "{error}");
     fails.store(false, Relaxed);
     // Nobody asks a second time: what the first fence has left is not known.
@@ -220,13 +241,18 @@ fn a_fence_of_the_log_that_fails_ends_writing() {
 /// Fails when a panic in the middle of a record leaves batches waiting for its number, or lets others come after it.
 #[test]
 fn a_panic_in_the_middle_of_a_record_ends_writing() {
+    SIZES.into_iter().for_each(a_panic_ends_writing);
+}
+
+fn a_panic_ends_writing(size: usize) {
     let (medium, fails) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
     create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
     let wrapped: Arc<dyn Medium> = Arc::new(Faulty(medium.clone(), Fault::Panics("log-", fails.clone())));
     let graph = Durable::open_on(wrapped, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
     graph.apply(&[Update::InsertEdge(0, 1)], Durability::Sync).unwrap();
     fails.store(true, Relaxed);
-    let bring = || graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync);
+    let batch = vec![Update::InsertEdge(1, 2); size];
+    let bring = || graph.apply(&batch, Durability::Sync);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(bring)).is_err());
     fails.store(false, Relaxed);
     let next = graph.inner.kept.next();
@@ -245,12 +271,16 @@ fn a_panic_in_the_middle_of_a_record_ends_writing() {
 /// Fails when those whose records are in the same group as one that panics, or come after it, panic too or wait for ever.
 #[test]
 fn of_several_who_append_one_panics_and_the_others_are_told() {
+    SIZES.into_iter().for_each(one_panics_and_the_others_are_told);
+}
+
+fn one_panics_and_the_others_are_told(size: usize) {
     let (medium, fails) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
     create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
     let wrapped: Arc<dyn Medium> = Arc::new(Faulty(medium, Fault::Panics("log-", fails.clone())));
     let graph = Durable::open_on(wrapped, Path::new("one"), &options(1 << 16, 1 << 20), None, &mut team()).unwrap();
     let write_until_it_ends = |writer: u64| {
-        let write = |n: u64| graph.apply(&[Update::InsertEdge(writer, n % 1000)], Durability::Sync);
+        let write = |n: u64| graph.apply(&vec![Update::InsertEdge(writer, n % 1000); size], Durability::Sync);
         let mut runs = (0..).map(|n| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write(n))));
         match runs.find(|run| !matches!(run, Ok(Ok(_)))) {
             Some(Ok(Err(error))) => {
@@ -308,4 +338,58 @@ fn a_segment_that_may_be_there_or_not_ends_writing() {
     let graph = open(&medium).unwrap();
     assert_eq!((graph.neighbors(0), graph.vertices()), (Some(vec![1]), 2));
     graph.apply(&large, Durability::Sync).unwrap();
+}
+
+/// Fails when a segment that was made aside and got its name maybe is gone on with.
+#[test]
+fn a_spare_segment_whose_name_may_be_there_or_not_ends_writing() {
+    let (medium, fails) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
+    create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
+    let wrapped = Arc::new(Faulty(medium.clone(), Fault::Unsettled(fails.clone())));
+    let graph = Durable::open_on(wrapped, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
+    let (edge, is_there) =
+        (|n| [Update::InsertEdge(n, 7)], || medium.names().unwrap().iter().any(|name| name == SPARE));
+    let mut brought = 0;
+    while !is_there() {
+        graph.apply(&edge(brought), Durability::Sync).unwrap();
+        brought += 1;
+    }
+    assert_eq!(brought, 65, "half a segment of 4,096 bytes, 32 a record");
+    fails.store(true, Relaxed);
+    while let Ok(number) = graph.apply(&edge(brought), Durability::Sync) {
+        brought += 1;
+        assert_eq!(number, brought);
+    }
+    assert_eq!(brought, 128, "all of it");
+    fails.store(false, Relaxed);
+    assert_eq!(graph.apply(&edge(brought), Durability::Os).unwrap_err().kind(), ErrorKind::Poisoned);
+    drop(graph);
+    let graph = open(&medium).unwrap();
+    assert_eq!(graph.in_neighbors(7).unwrap().len(), 128);
+    graph.apply(&edge(128), Durability::Sync).unwrap();
+    assert_eq!(graph.in_neighbors(7).unwrap().len(), 129);
+}
+
+/// Fails when a graph cannot be saved for want of the room that a segment for later has, or when one is left.
+#[test]
+fn a_spare_segment_gives_its_room_to_an_image() {
+    let medium = Recorder::new();
+    create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
+    let small: Arc<dyn Medium> = Arc::new(Faulty(medium.clone(), Fault::NoRoomBeside("image-")));
+    let graph = Durable::open_on(small, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
+    let is_there = || medium.names().unwrap().iter().any(|name| name == SPARE);
+    let bring = |range: std::ops::Range<u64>| {
+        range.for_each(|n| graph.apply(&[Update::InsertEdge(n, 7)], Durability::Sync).map(drop).unwrap());
+    };
+    bring(0..100);
+    assert!(is_there());
+    graph.checkpoint().unwrap();
+    assert!(!is_there());
+    // Without one the next segment is made when it is needed, and the one after it aside again.
+    bring(100..200);
+    assert!(is_there());
+    drop(graph);
+    assert!(!is_there(), "who closes a graph leaves none");
+    let graph = open(&medium).unwrap();
+    assert_eq!(graph.in_neighbors(7).unwrap().len(), 200);
 }

@@ -1,10 +1,9 @@
 //! What was acknowledged is there after any reopening, kill and power cut, at every step of writing, saving and trimming; nothing else is.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use biombo_base::io::sim::{Campaign, Crash, CrashPoints, EventInfo, Fault, FaultKind, Random, SimIo, When};
+use biombo_base::io::sim::{Campaign, Crash, CrashPoints, Fault, FaultKind, Random, SimIo};
 use biombo_journal::{Journal, Mode, Modes};
 use proptest::prelude::*;
 
@@ -13,30 +12,30 @@ use crate::pma::tests::model::Model;
 use crate::pma::tests::update;
 use crate::{adjacency, buffered};
 
-const DIR: &str = "graphs/one";
+pub(super) const DIR: &str = "graphs/one";
 
 pub(super) fn team() -> Team {
     Team::new(1).unwrap()
 }
 
-fn options(modes: Modes, checkpoint_bytes: u64) -> DurableOptions {
+pub(super) fn options(modes: Modes, checkpoint_bytes: u64) -> DurableOptions {
     // With direct writes, batches are durable though nobody asked for it; with others they are not.
     let journal = JournalOptions { segment_bytes: 8192, modes, unsynced_segments_max: 2, ..JournalOptions::default() };
     DurableOptions { journal, checkpoint_bytes, saves_aside: false }
 }
 
-fn create(io: &SimIo, shape: Shape) -> Result<()> {
+pub(super) fn create(io: &SimIo, shape: Shape) -> Result<()> {
     let io: Arc<dyn Io> = Arc::new(io.clone());
     Durable::create(&io, Path::new(DIR), shape)
 }
 
-const MODES: [Modes; 3] = [Modes::Always(Mode::Direct), Modes::Always(Mode::Buffered), Modes::ByDurability];
+pub(super) const MODES: [Modes; 3] = [Modes::Always(Mode::Direct), Modes::Always(Mode::Buffered), Modes::ByDurability];
 
 fn open_with(io: &SimIo, modes: Modes, checkpoint_bytes: u64) -> Result<Durable> {
     Durable::open(Arc::new(io.clone()), Path::new(DIR), options(modes, checkpoint_bytes), &mut team())
 }
 
-fn open(io: &SimIo, checkpoint_bytes: u64) -> Result<Durable> {
+pub(super) fn open(io: &SimIo, checkpoint_bytes: u64) -> Result<Durable> {
     open_with(io, MODES[0], checkpoint_bytes)
 }
 
@@ -56,9 +55,39 @@ struct History {
     created: usize,
     durable: Vec<(usize, usize)>,
     written: Vec<(usize, usize)>,
+    /// What it was at, from which event on.
+    steps: Vec<(usize, &'static str)>,
 }
 
+/// What a history does beside single batches; each must have been cut.
+const DOES: [&str; 4] = ["close and reopen", "a checkpoint", "batches during a save", "a segment grows"];
+
 impl History {
+    /// What was promised, as durably as was asked: events, batches.
+    fn promise(&mut self, promises: impl IntoIterator<Item = (usize, usize, Durability)>) {
+        for (at, batch, durability) in promises {
+            self.written.push((at, batch));
+            if durability == Durability::Sync {
+                self.durable.push((at, batch));
+            }
+        }
+    }
+
+    /// A batch to come, after which it knows what the graph is.
+    fn more(&mut self, random: &mut Random) -> (Vec<Update>, Durability) {
+        let (batch, durability) = (random_batch(random), [Durability::Sync, Durability::Os][random.below(2) as usize]);
+        let mut model = self.states[self.states.len() - 1].clone();
+        model.apply(&batch);
+        self.states.push(model);
+        (batch, durability)
+    }
+
+    /// What it was at where it was cut.
+    fn step(&self, cut: usize) -> &'static str {
+        let before = self.steps.iter().rev().find(|(from, _)| *from <= cut);
+        before.map_or("create", |(_, step)| *step)
+    }
+
     fn promised(&self, cut: usize, is_kill: bool) -> usize {
         let latest = |promises: &[(usize, usize)]| {
             promises.iter().filter(|(at, _)| *at <= cut).map(|(_, batch)| *batch).max().unwrap_or(0)
@@ -94,13 +123,16 @@ fn run(io: &SimIo, random: &mut Random) -> History {
         created: io.event_count(),
         durable: Vec::new(),
         written: Vec::new(),
+        steps: Vec::new(),
     };
     let checkpoint_bytes = [200, 3000, 1 << 20][random.below(3) as usize];
     let modes = MODES[random.below(3) as usize];
     let mut graph = open_with(io, modes, checkpoint_bytes).unwrap();
     for _ in 0..14 {
         let made = history.states.len() - 1;
-        match random.below(12) {
+        let drawn = random.below(14) as usize;
+        history.steps.push((io.event_count(), DOES.get(drawn).copied().unwrap_or("a batch")));
+        match drawn {
             0 => {
                 drop(graph);
                 graph = open_with(io, modes, checkpoint_bytes).unwrap();
@@ -112,21 +144,39 @@ fn run(io: &SimIo, random: &mut Random) -> History {
                 history.durable.push((io.event_count(), made));
             }
             2 => {
+                let (at, promises) = (io.clone(), Arc::new(Mutex::new(Vec::new())));
+                let (noted, count) = (promises.clone(), 1 + random.below(3));
+                let batches: Vec<_> = (0..count).map(|_| history.more(random)).collect();
+                *graph.inner.meanwhile.lock().unwrap() = Some(Box::new(move |inner: &Inner<Image>| {
+                    for (batch, durability) in batches {
+                        let (number, bytes) = inner.bring(&batch, durability).unwrap();
+                        inner.logged.fetch_add(bytes, Relaxed);
+                        noted.lock().unwrap().push((at.event_count(), number as usize, durability));
+                    }
+                }));
+                graph.checkpoint().unwrap();
+                history.promise(promises.lock().unwrap().iter().copied());
+                history.durable.push((io.event_count(), made));
+            }
+            3 => {
+                // As long as half a segment, twice.
+                for from in [0, 600] {
+                    let batch: Vec<Update> = (0..600).map(|n| Update::InsertEdge(n % 7, from + n)).collect();
+                    let mut model = history.states[history.states.len() - 1].clone();
+                    model.apply(&batch);
+                    history.states.push(model);
+                    let number = graph.apply(&batch, Durability::Os).unwrap() as usize;
+                    history.promise([(io.event_count(), number, Durability::Os)]);
+                }
+            }
+            4 => {
                 graph.sync().unwrap();
                 history.durable.push((io.event_count(), made));
             }
             _ => {
-                let batch = random_batch(random);
-                let durability = [Durability::Sync, Durability::Os][random.below(2) as usize];
-                let mut model = history.states[made].clone();
-                model.apply(&batch);
-                history.states.push(model);
+                let (batch, durability) = history.more(random);
                 assert_eq!(graph.apply(&batch, durability).unwrap() as usize, made + 1);
-                let promises = if durability == Durability::Sync { &mut history.durable } else { &mut history.written };
-                promises.push((io.event_count(), made + 1));
-                if durability == Durability::Sync {
-                    history.written.push((io.event_count(), made + 1));
-                }
+                history.promise([(io.event_count(), made + 1, durability)]);
             }
         }
     }
@@ -192,7 +242,9 @@ fn crash_everywhere(seed: u64, reached: &Campaign) {
         let randoms = (0..4).map(|_| Crash::Random(random.next())).collect::<Vec<_>>();
         for crash in [Crash::Kill, Crash::Nothing, Crash::Everything].into_iter().chain(randoms) {
             let image = points.image(crash);
-            if reached.count(points.label(), &image) || crash == Crash::Kill {
+            let is_new = reached.count(points.label(), &image);
+            reached.count_step(history.step(points.cut()));
+            if is_new || crash == Crash::Kill {
                 check_image(&points, crash, &image, &history, &mut random);
             }
         }
@@ -208,7 +260,7 @@ fn no_acknowledged_batch_is_lost_or_halved_by_a_crash_at_any_event() {
     loop {
         reached.run_on_all_processors(|seed| crash_everywhere(seed, &reached));
         let labels = reached.labels();
-        let missing: Vec<_> = STEPS.iter().filter(|step| !labels.contains_key(**step)).collect();
+        let missing: Vec<_> = STEPS.iter().chain(&DOES).filter(|step| !labels.contains_key(**step)).collect();
         if missing.is_empty() && reached.distinct_images() >= IMAGES_MIN {
             break;
         }
@@ -420,149 +472,4 @@ proptest! {
             check(&graph, &model).map_err(TestCaseError::fail)?;
         }
     }
-}
-
-#[test]
-fn a_graph_saves_itself_aside_and_drops_what_it_has_saved() {
-    let io = SimIo::new(1);
-    create(&io, Shape::DIRECTED).unwrap();
-    let options = DurableOptions { saves_aside: true, ..options(MODES[0], 4000) };
-    let open = || Durable::open(Arc::new(io.clone()), Path::new(DIR), options.clone(), &mut team()).unwrap();
-    let mut model = Model::new(Shape::DIRECTED);
-    let graph = open();
-    for batch in 0..400u64 {
-        let updates: Vec<Update> = (0..10).map(|n| Update::InsertEdge(batch % 50, batch + n)).collect();
-        graph.apply(&updates, Durability::Os).unwrap();
-        model.apply(&updates);
-        // Who brings batches waits once too much has come for the saver to keep up with.
-        assert!(graph.logged_bytes() <= 4000 * (BEHIND_MAX + 2), "{} bytes at batch {batch}", graph.logged_bytes());
-    }
-    check(&graph, &model).unwrap();
-    drop(graph);
-    let graph = open();
-    assert!(graph.logged_bytes() < 4000 * (BEHIND_MAX + 2), "{} bytes to replay", graph.logged_bytes());
-    assert!(graph.inner.first > 1, "it was never saved: the first record has the number 1");
-    check(&graph, &model).unwrap();
-}
-
-/// Fails when half a batch, which a panic has left in memory, is saved as a whole one, or when batches are recorded after it.
-#[test]
-fn after_a_panic_in_the_middle_of_a_batch_nothing_is_kept_and_reopening_gives_whole_batches() {
-    let io = SimIo::new(1);
-    create(&io, Shape::DIRECTED).unwrap();
-    let (graph, mut model) = (open(&io, 1 << 20).unwrap(), Model::new(Shape::DIRECTED));
-    let batches =
-        [[Update::InsertEdge(0, 1), Update::InsertEdge(1, 2)], [Update::InsertEdge(2, 3), Update::InsertEdge(3, 4)]];
-    graph.apply(&batches[0], Durability::Sync).unwrap();
-    let inner = &graph.inner;
-    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let number = inner.kept.append(record::encode(&batches[1]), Durability::Sync).unwrap();
-        inner.turn.take(number, || {
-            inner.graph.apply(&batches[1][..1]).unwrap();
-            panic!("this panic is meant");
-        })
-    }));
-    assert!(ended.is_err());
-    let next = inner.kept.next();
-    assert_eq!(graph.checkpoint().unwrap_err().kind(), ErrorKind::Poisoned);
-    let error = graph.apply(&[Update::InsertEdge(8, 9)], Durability::Sync).unwrap_err();
-    assert_eq!((error.kind(), inner.kept.next()), (ErrorKind::Poisoned, next));
-    drop(graph);
-    batches.iter().for_each(|batch| model.apply(batch));
-    let graph = open(&io, 1 << 20).unwrap();
-    check(&graph, &model).unwrap();
-    graph.checkpoint().unwrap();
-}
-
-/// Fails when a save that begins in the middle of a batch does not wait for what becomes of that.
-#[test]
-fn a_save_that_sees_half_a_batch_hears_of_its_end() {
-    let io = SimIo::new(1);
-    create(&io, Shape::DIRECTED).unwrap();
-    let graph = open(&io, 1 << 20).unwrap();
-    let (inner, batch) = (&graph.inner, [Update::InsertEdge(0, 1), Update::InsertEdge(1, 2)]);
-    let (began, begins) = std::sync::mpsc::channel();
-    let take_half = || {
-        let number = inner.kept.append(record::encode(&batch), Durability::Sync).unwrap();
-        inner.turn.take(number, || {
-            inner.graph.apply(&batch[..1]).unwrap();
-            began.send(()).unwrap();
-            std::thread::sleep(Duration::from_millis(50));
-            panic!("this panic is meant");
-        })
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(|| assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(take_half)).is_err()));
-        begins.recv().unwrap();
-        assert_eq!(graph.checkpoint().unwrap_err().kind(), ErrorKind::Poisoned);
-    });
-    drop(graph);
-    assert_eq!(open(&io, 1 << 20).unwrap().neighbors(1), Some(vec![2]));
-}
-
-/// A fault of the first save from now on: an error, or a panic.
-fn fail_once(io: &SimIo, panics: bool) {
-    let strikes = AtomicBool::new(true);
-    let matches = move |event: &EventInfo| {
-        let is_it = event.label == "rename graph.pma.new -> graph.pma" && strikes.swap(false, Relaxed);
-        assert!(!(is_it && panics), "this panic is meant");
-        is_it
-    };
-    io.inject(Fault { when: When::Matches(Arc::new(matches)), kind: FaultKind::Eio, times: 1 });
-}
-
-/// Fails when a save that fails or panics is the last one, or is told to nobody.
-#[test]
-fn a_save_that_fails_is_told_and_tried_again() {
-    for (saves_aside, panics) in [(true, false), (true, true), (false, false)] {
-        let io = SimIo::new(1);
-        create(&io, Shape::DIRECTED).unwrap();
-        let options = DurableOptions { saves_aside, ..options(MODES[0], 4000) };
-        let open = || Durable::open(Arc::new(io.clone()), Path::new(DIR), options.clone(), &mut team()).unwrap();
-        let (graph, mut model) = (open(), Model::new(Shape::DIRECTED));
-        fail_once(&io, panics);
-        let mut bring_until = |fails: bool| {
-            for batch in 0..400 {
-                let updates: Vec<Update> = (0..10).map(|n| Update::InsertEdge(batch, batch + n)).collect();
-                graph.apply(&updates, Durability::Os).unwrap();
-                model.apply(&updates);
-                graph.saver.iter().for_each(Saver::until_done);
-                if graph.last_save_error().is_some() == fails {
-                    return;
-                }
-            }
-            panic!("aside: {saves_aside}, panics: {panics}: nothing was heard of a save, {fails}");
-        };
-        bring_until(true);
-        let error = graph.last_save_error().unwrap().to_string();
-        assert!(error.contains("could not be saved") && error.contains("panic") == panics, "{error}");
-        let logged = graph.logged_bytes();
-        assert!(logged >= 4000, "{logged} bytes are not saved");
-        bring_until(false);
-        assert!(graph.logged_bytes() < logged, "{} bytes of {logged}", graph.logged_bytes());
-        drop(graph);
-        let graph = open();
-        assert!(graph.inner.first > 1, "it was never saved");
-        check(&graph, &model).unwrap();
-    }
-}
-
-/// Fails when a checkpoint leaves the next save as far away as a failure had put it, and when what is saved already is saved once more.
-#[test]
-fn after_a_checkpoint_the_next_save_is_due_as_if_none_had_failed() {
-    let io = SimIo::new(1);
-    create(&io, Shape::DIRECTED).unwrap();
-    let graph = open(&io, 100).unwrap();
-    fail_once(&io, false);
-    let batch: Vec<Update> = (0..20).map(|n| Update::InsertEdge(n, n)).collect();
-    graph.apply(&batch, Durability::Os).unwrap();
-    assert!(graph.last_save_error().is_some() && graph.inner.save_at.load(Relaxed) > 200);
-    graph.checkpoint().unwrap();
-    assert!(graph.last_save_error().is_none());
-    assert_eq!(graph.inner.save_at.load(Relaxed), 100);
-    // Somebody found a save to be due before that.
-    graph.inner.save_at.store(UNDER_WAY, Relaxed);
-    let events = io.event_count();
-    graph.inner.save_due();
-    assert_eq!((io.event_count(), graph.inner.save_at.load(Relaxed)), (events, 100));
 }

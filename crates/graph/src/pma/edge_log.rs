@@ -32,8 +32,12 @@ impl EdgeLog {
 
     /// Changes of edges as they stand in a log.
     pub(super) fn packed(changes: impl Iterator<Item = Stored>) -> Vec<Edge> {
-        let packed = |(source, target, appears): Stored| [if appears { source } else { source | DISAPPEARS }, target];
-        changes.map(packed).collect()
+        changes.map(Self::pack).collect()
+    }
+
+    /// A change of an edge as it stands in a log.
+    pub(super) fn pack((source, target, appears): Stored) -> Edge {
+        [if appears { source } else { source | DISAPPEARS }, target]
     }
 
     /// Append changes. O(changes).

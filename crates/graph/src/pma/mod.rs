@@ -58,6 +58,7 @@ mod archive;
 pub(crate) mod changes;
 mod durable;
 mod edge_log;
+mod few;
 mod image;
 mod kept;
 pub(crate) mod layout;
@@ -72,6 +73,7 @@ mod turn;
 mod update;
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use biombo_base::{Error, Result};
@@ -128,6 +130,8 @@ pub struct Changing<L: Layout> {
     /// Who holds it brings what is in the log of edges into the logs of sections. Taken before the gate.
     archiving: Mutex<()>,
     gate: Mutex<Gate>,
+    /// How many vertices there were when the last ones came, for a look without a lock. Others may be on their way.
+    seen: AtomicUsize,
     tuning: Tuning,
 }
 
@@ -189,7 +193,8 @@ impl<L: Layout> Changing<L> {
     fn made_of(shape: Shape, names: Names, out: Side<L>, inward: Option<Side<L>>, tuning: Tuning) -> Self {
         let gate = Gate { sequence: 0, log: EdgeLog::new(tuning.edges_due(out.edges())) };
         let (archiving, gate) = (Mutex::new(()), Mutex::new(gate));
-        Self { shape, names: Arc::new(RwLock::new(names)), out, inward, archiving, gate, tuning }
+        let seen = AtomicUsize::new(names.len());
+        Self { shape, names: Arc::new(RwLock::new(names)), out, inward, archiving, gate, seen, tuning }
     }
 
     /// The graph that `view` shows, whose vertices have the ids `ids`. Whether loops are kept is said for changes to come.
@@ -232,8 +237,10 @@ impl<L: Layout> Changing<L> {
     /// `Invalid` for too many vertices: the batch counts as an empty one. `Io` and `Invalid` when a section that had become due could not
     /// be merged, for want of memory: the batch was taken in, and merging is tried again later.
     pub fn apply(&self, updates: &[Update]) -> Result<u64> {
-        let prepared = self.prepare(updates);
-        let (sequence, due) = self.admit(updates, prepared)?;
+        let (sequence, due) = match Self::are_few(updates) {
+            true => self.admit_few(updates)?,
+            false => self.admit(updates, self.prepare(updates))?,
+        };
         self.merge(&due)?;
         Ok(sequence)
     }
@@ -463,6 +470,7 @@ impl<L: Layout> Changing<L> {
             }
         }
         self.append_edges(gate, &edges, names.len(), due);
+        self.seen.store(names.len(), Relaxed);
     }
 
     fn append_edges(&self, gate: &mut Gate, edges: &[Stored], vertices: usize, due: &mut Due) {

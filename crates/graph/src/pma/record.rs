@@ -51,6 +51,61 @@ pub(super) fn encode(updates: &[Update]) -> Vec<u8> {
     bytes
 }
 
+/// Updates that are few: their batch is encoded where it stands, and taken in without memory of its own.
+pub(super) const FEW: usize = 4;
+
+/// What a batch of one update takes at most: a run of its own, with ids of 8 bytes.
+const UPDATE_BYTES_MAX: usize = 5 + 2 * 8;
+
+/// Room before the record of few updates, for what the log says of it.
+pub(super) const ROOM: usize = 8;
+
+/// The record of a batch of few updates.
+pub(super) struct Few {
+    bytes: [u8; ROOM + FEW * UPDATE_BYTES_MAX],
+    end: usize,
+}
+
+impl Few {
+    /// That of at most [`FEW`] updates: the same bytes as [`encode`] gives.
+    #[inline]
+    pub(super) fn of(updates: &[Update]) -> Self {
+        let mut few = Self { bytes: [0; ROOM + FEW * UPDATE_BYTES_MAX], end: ROOM };
+        let mut run = None;
+        for update in updates {
+            let tag = kind(update) | if is_wide(update) { WIDE } else { 0 };
+            match run {
+                Some((begin, of)) if of == tag => few.bytes[begin + 1] += 1,
+                _ => {
+                    run = Some((few.end, tag));
+                    few.put([tag, 1, 0, 0, 0]);
+                }
+            }
+            let (a, b) = ids(update);
+            for id in std::iter::once(a).chain(b) {
+                if tag & WIDE != 0 { few.put(id.to_le_bytes()) } else { few.put((id as u32).to_le_bytes()) }
+            }
+        }
+        few
+    }
+
+    #[inline]
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.bytes[self.end..self.end + N].copy_from_slice(&bytes);
+        self.end += N;
+    }
+
+    /// Without the room before it.
+    pub(super) fn batch(&self) -> &[u8] {
+        &self.bytes[ROOM..self.end]
+    }
+
+    /// With the room before it.
+    pub(super) fn whole(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.end]
+    }
+}
+
 /// The batch of a record; `None` when it is none.
 pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<Update>> {
     let mut updates = Vec::new();
@@ -113,6 +168,13 @@ mod tests {
             if record.len() > 1 {
                 prop_assert!(decode(&record[..record.len() - 1]).is_none(), "a record that was cut off is none");
             }
+        }
+
+        #[test]
+        fn few_updates_have_the_record_that_many_would_have(updates in proptest::collection::vec(update(), 0..=FEW)) {
+            let mut few = Few::of(&updates);
+            prop_assert_eq!(few.batch(), encode(&updates));
+            prop_assert_eq!(&few.whole()[ROOM..], encode(&updates));
         }
 
         #[test]

@@ -165,21 +165,24 @@ impl<L: Layout> Side<L> {
         let mut begin = 0;
         for (section, end) in &grouped.groups {
             let mut log = locked(&sections[*section as usize].log);
-            let changes = &grouped.changes[begin..*end];
-            let needed = log.changes.len() + changes.len();
-            if needed > log.changes.capacity() {
-                // No more than is going to be used: logs are a share of the graph's memory. One that is due already and grows on, as while
-                // a log of edges is archived piece by piece, gets a quarter more, so that it is not moved for each piece.
-                let wanted = if log.changes.len() < log.due { log.due.max(needed) } else { needed + needed / 4 };
-                let more = wanted - log.changes.len();
-                log.changes.reserve_exact(more);
-            }
-            log.changes.extend_from_slice(changes);
-            log.appended += changes.len() as u64;
-            if log.changes.len() >= log.due {
+            log.append(&grouped.changes[begin..*end]);
+            if log.is_due() {
                 due.push(*section);
             }
             begin = *end;
+        }
+    }
+
+    /// The same of few changes, one after the other, without memory of its own. Under the gate.
+    pub(super) fn append_few(&self, changes: impl Iterator<Item = Stored>, due: &mut Vec<u32>) {
+        let sections = self.sections();
+        for (vertex, neighbor, appears) in changes {
+            let section = vertex >> SHIFT;
+            let mut log = locked(&sections[section as usize].log);
+            log.append(&[Change::new(vertex as usize % VERTICES, neighbor, appears)]);
+            if log.is_due() && due.last() != Some(&section) {
+                due.push(section);
+            }
         }
     }
 
@@ -338,6 +341,26 @@ impl<L: Layout> Side<L> {
         });
         let each = size_of::<Section<L>>() + size_of::<L>() + 6 * size_of::<usize>();
         self.pool.memory_bytes() + logs.sum::<usize>() + sections.len() * each
+    }
+}
+
+impl Log {
+    #[inline]
+    fn append(&mut self, changes: &[Change]) {
+        let needed = self.changes.len() + changes.len();
+        if needed > self.changes.capacity() {
+            // No more than is going to be used: logs are a share of the graph's memory. One that is due already and grows on, as while
+            // a log of edges is archived piece by piece, gets a quarter more, so that it is not moved for each piece.
+            let wanted = if self.changes.len() < self.due { self.due.max(needed) } else { needed + needed / 4 };
+            let more = wanted - self.changes.len();
+            self.changes.reserve_exact(more);
+        }
+        self.changes.extend_from_slice(changes);
+        self.appended += changes.len() as u64;
+    }
+
+    fn is_due(&self) -> bool {
+        self.changes.len() >= self.due
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Turn {
 
 struct Turns {
     next: u64,
+    /// How many threads sleep until it is their turn: waking nobody costs a call of the system.
+    asleep: usize,
     /// Why nobody comes through any more.
     failed: Option<String>,
 }
@@ -39,7 +41,9 @@ impl Drop for Passing<'_> {
             true => self.turns.next += 1,
             false => self.turn.end(&mut self.turns, IN_THE_MIDDLE),
         }
-        self.turn.moved.notify_all();
+        if self.turns.asleep > 0 {
+            self.turn.moved.notify_all();
+        }
     }
 }
 
@@ -57,7 +61,8 @@ impl Drop for Underway<'_> {
 impl Turn {
     /// `next` is the first number that comes through.
     pub(crate) fn from(next: u64) -> Self {
-        Self { state: Mutex::new(Turns { next, failed: None }), moved: Condvar::new(), is_over: AtomicU64::new(0) }
+        let turns = Turns { next, asleep: 0, failed: None };
+        Self { state: Mutex::new(turns), moved: Condvar::new(), is_over: AtomicU64::new(0) }
     }
 
     /// Do `work`, which gets a batch its number and takes its turn. If it ends in the middle, nobody comes through any more.
@@ -97,12 +102,24 @@ impl Turn {
             if let Some(why) = &turns.failed {
                 return Err(Error::poisoned(why));
             }
+            turns.asleep += 1;
             turns = self.moved.wait(turns).unwrap_or_else(PoisonError::into_inner);
+            turns.asleep -= 1;
         }
+        Ok(self.pass(turns, work))
+    }
+
+    /// The same if that is now, but for who is at work; `None` when it is not. For who holds what others need before their turn comes.
+    pub(crate) fn take_now<T>(&self, number: u64, work: impl FnOnce() -> T) -> Option<T> {
+        let turns = self.turns();
+        if turns.next == number { Some(self.pass(turns, work)) } else { None }
+    }
+
+    fn pass<T>(&self, turns: MutexGuard<'_, Turns>, work: impl FnOnce() -> T) -> T {
         let mut passing = Passing { turn: self, turns, is_done: false };
         let done = work();
         passing.is_done = true;
-        Ok(done)
+        done
     }
 
     /// Nobody comes through any more.

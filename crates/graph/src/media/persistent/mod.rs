@@ -52,6 +52,11 @@ impl Backing {
     pub fn is_played(self) -> bool {
         !matches!(self, Self::Dax(_))
     }
+
+    /// Whether a fence costs some instructions and not a call of the system.
+    pub(crate) fn is_fenced_by_an_instruction(self) -> bool {
+        !matches!(self, Self::File)
+    }
 }
 
 impl fmt::Display for Backing {

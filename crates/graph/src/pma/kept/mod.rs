@@ -11,6 +11,7 @@ use std::fmt;
 use biombo_base::Result;
 use biombo_journal::Durability;
 
+use super::record::Few;
 use super::{Layout, Snapshot};
 use crate::csr::file::{self, Target};
 use crate::media::Backing;
@@ -64,6 +65,24 @@ impl Kept {
         match self {
             Self::Disk(disk) => disk.append(&record, durability),
             Self::Pmem(pmem) => pmem.append(record, durability),
+        }
+    }
+
+    /// Whether a record is durable by some instructions, and not by a call that is worth sharing.
+    pub(super) fn is_quick(&self) -> bool {
+        matches!(self, Self::Pmem(pmem) if pmem.is_quick())
+    }
+
+    /// The same for few updates, where it [is quick](Self::is_quick); what `then` does with its number, before another record is kept.
+    pub(super) fn append_few<T>(
+        &self,
+        record: &mut Few,
+        durability: Durability,
+        then: impl FnOnce(u64) -> Option<T>,
+    ) -> Result<(u64, Option<T>)> {
+        match self {
+            Self::Disk(disk) => Ok((disk.append(record.batch(), durability)?, None)),
+            Self::Pmem(pmem) => pmem.append_few(record, durability, then),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 /// Draws numbers; the same ones for the same seed.
-struct Draw(u64);
+pub(in crate::pma) struct Draw(pub(in crate::pma) u64);
 
 impl Draw {
     fn next(&mut self, below: u64) -> u64 {
@@ -17,7 +17,7 @@ impl Draw {
         ((u128::from(self.0) * u128::from(below)) >> 64) as u64
     }
 
-    fn batch(&mut self) -> Vec<Update> {
+    pub(in crate::pma) fn batch(&mut self) -> Vec<Update> {
         let length = [1, 3, 40, 300][self.next(4) as usize];
         let ids = [20, 4000][self.next(2) as usize];
         (0..length)
@@ -33,6 +33,9 @@ impl Draw {
             .collect()
     }
 }
+
+/// At so many points in the history, at least, snapshots must be taken while it goes on.
+pub(in crate::pma) const AMONG_MIN: usize = 3;
 
 /// Two writers without regard for each other, and this thread, which takes snapshots; then all of it once more on the model.
 fn snapshots_are_exact<L: Layout>(shape: Shape, tuning: Tuning, time: Duration, seed: u64) {
@@ -94,7 +97,10 @@ fn snapshots_are_exact<L: Layout>(shape: Shape, tuning: Tuning, time: Duration, 
         }
         model.check(&snapshot).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
-    println!("{count} of {} snapshots were kept, of {last} batches", said.len());
+    // Between the first batch and the last one: the others show nothing.
+    let among = counts.keys().filter(|at| (1..last).contains(at)).count();
+    assert!(among >= AMONG_MIN, "seed {seed}: {among} points of {last} batches were seen while they came");
+    println!("{count} of {} snapshots were kept, at {among} points while batches came, of {last} batches", said.len());
 }
 
 #[test]

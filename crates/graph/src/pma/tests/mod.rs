@@ -1,7 +1,7 @@
 //! The graph is what a model says, in every dynamic layout: now, in snapshots that are kept, and while several write.
 
 mod archive;
-mod concurrent;
+pub(super) mod concurrent;
 mod layout;
 pub(super) mod model;
 mod section;

@@ -8,7 +8,10 @@
 //! durable by one write-back and one fence. The checksum is CRC-32C of the batch, the graph's identity, the record's number and the
 //! length. A segment's name says the number of its first record.
 //!
-//! Batches of threads that wait for each other make a group: who comes first stores all of them, writes back and fences once.
+//! Batches of threads that wait for each other make a group: who comes first stores all of them, writes back and fences once. Where a fence is
+//! an instruction, a batch of few updates waits for the lock and is stored alone: that costs less than telling another thread of it.
+//!
+//! When a segment is half full, the next one is made, aside: [`spare`].
 //!
 //! Invariants:
 //! 1. Records stand in the order of their numbers, without a gap, within a segment and from one to the next. All of a segment is persistent
@@ -35,16 +38,24 @@ use biombo_base::coding::{get_u32, put_u32};
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_journal::Durability;
 
+use super::spare::{self, Spare};
 use super::{Place, Visit, number_in};
 use crate::media::Backing;
 use crate::media::persistent::{LINE_BYTES, Region};
+use crate::pma::record::{Few, ROOM};
 
 const HEADER_BYTES: usize = 8;
+const _: () = assert!(ROOM == HEADER_BYTES, "few updates leave room for it");
 /// What small records are aligned to.
 const HALF_LINE: u64 = LINE_BYTES / 2;
 
 fn name(first: u64) -> String {
     format!("log-{first:016x}")
+}
+
+/// How far a segment is used when the next one is asked for.
+fn half(segment: &dyn Region) -> u64 {
+    segment.bytes().len() as u64 / 2
 }
 
 /// Where a record of so many bytes goes, of which `end` is free.
@@ -85,6 +96,8 @@ pub(super) struct Log {
     place: Place,
     identity: u64,
     segment_bytes: u64,
+    is_quick: bool,
+    spare: Spare,
     /// Taken while `tail` is held, or alone.
     waiting: Mutex<Vec<Arc<Waiting>>>,
     tail: Mutex<Tail>,
@@ -98,10 +111,29 @@ struct Tail {
     next: u64,
     /// Where the last record ends.
     end: u64,
+    /// When it ends behind this, the next segment is asked for.
+    ask_at: u64,
     /// All before is persistent.
     fenced: u64,
     /// Why nothing is appended any more.
     failed: Option<String>,
+}
+
+/// Why nothing is appended after a thread that has not done what it was at.
+const IN_THE_MIDDLE: &str = "a thread ended in the middle of appending";
+
+/// A record that somebody appends alone. If that ends in the middle, it may be there or not.
+struct Alone<'t> {
+    tail: &'t mut Tail,
+    is_done: bool,
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.tail.failed.get_or_insert_with(|| IN_THE_MIDDLE.to_owned());
+        }
+    }
 }
 
 /// A group that somebody appends. If that ends in the middle, its records may be there or not, and everybody whose they are hears of it.
@@ -115,8 +147,7 @@ impl Drop for Group<'_> {
         for waiting in &self.waiting {
             let mut outcome = locked(&waiting.outcome);
             if outcome.is_none() {
-                let why =
-                    self.tail.failed.get_or_insert_with(|| "a thread ended in the middle of appending".to_owned());
+                let why = self.tail.failed.get_or_insert_with(|| IN_THE_MIDDLE.to_owned());
                 *outcome = Some(Err(Error::poisoned(why)));
             }
         }
@@ -158,11 +189,13 @@ impl Log {
         place.medium.create(&name, 4096).map_err(place.refused("write", &name)).map(drop)
     }
 
-    /// Go through the records, at least from `applied` on, and be ready to append more.
+    /// Go through the records, at least from `applied` on, and be ready to append more, to segments of `segment_bytes` that a thread
+    /// makes if it `makes_aside`.
     pub(super) fn open(
         place: &Place,
         identity: u64,
         segment_bytes: u64,
+        makes_aside: bool,
         applied: u64,
         visit: &mut Visit<'_>,
     ) -> Result<Self> {
@@ -188,8 +221,12 @@ impl Log {
         let (mut region, end) = walk(place, identity, last, &mut next, visit)?;
         clear(&mut *region, end);
         region.fence().map_err(place.refused("write", &name(last)))?;
-        let tail = Tail { region, firsts, next, end, fenced: end, failed: None };
-        Ok(Self { place: place.clone(), identity, segment_bytes, waiting: Mutex::default(), tail: Mutex::new(tail) })
+        let ask_at = half(&*region);
+        let tail = Tail { region, firsts, next, end, ask_at, fenced: end, failed: None };
+        let is_quick = tail.region.backing().is_fenced_by_an_instruction();
+        let spare = Spare::new(place, segment_bytes.max(1), makes_aside)?;
+        let (place, waiting, tail) = (place.clone(), Mutex::default(), Mutex::new(tail));
+        Ok(Self { place, identity, segment_bytes, is_quick, spare, waiting, tail })
     }
 
     /// Append a batch, as durably as asked. Its number.
@@ -221,31 +258,91 @@ impl Log {
         }
     }
 
+    /// Whether a fence is an instruction.
+    pub(super) fn is_quick(&self) -> bool {
+        self.is_quick
+    }
+
+    /// Append a batch of few updates alone, as durably as asked, and do `then` with its number before anybody else appends.
+    pub(super) fn append_few<T>(
+        &self,
+        record: &mut Few,
+        durability: Durability,
+        then: impl FnOnce(u64) -> Option<T>,
+    ) -> Result<(u64, Option<T>)> {
+        let checksum = crc32c(record.batch());
+        let mut tail = locked(&self.tail);
+        let mut alone = Alone { tail: &mut tail, is_done: false };
+        let put = self.put_few(alone.tail, record.whole(), checksum, durability);
+        alone.is_done = true;
+        let number = put?;
+        // Those whose records are before have their numbers, and need nothing that this one has: or it is not its turn now.
+        Ok((number, then(number)))
+    }
+
+    fn put_few(&self, tail: &mut Tail, record: &mut [u8], checksum: u32, durability: Durability) -> Result<u64> {
+        let bytes = record.len() as u64;
+        let (number, start) = self.find_place(tail, bytes)?;
+        record[..HEADER_BYTES].copy_from_slice(&self.header(checksum, number, bytes));
+        tail.region.store(start, record);
+        self.advance(tail, start + bytes);
+        if durability == Durability::Sync {
+            tail.fence()?;
+        }
+        Ok(number)
+    }
+
     /// Store a record.
     fn put(&self, tail: &mut Tail, waiting: &Waiting) -> Result<u64> {
+        let bytes = (HEADER_BYTES + waiting.batch.len()) as u64;
+        let (number, start) = self.find_place(tail, bytes)?;
+        tail.region.store(start, &self.header(waiting.checksum, number, bytes));
+        tail.region.store(start + HEADER_BYTES as u64, &waiting.batch);
+        self.advance(tail, start + bytes);
+        Ok(number)
+    }
+
+    /// A record was stored, up to `end`.
+    #[inline]
+    fn advance(&self, tail: &mut Tail, end: u64) {
+        (tail.next, tail.end) = (tail.next + 1, end);
+        if end > tail.ask_at {
+            // Once for each segment.
+            tail.ask_at = u64::MAX;
+            self.spare.ask();
+        }
+    }
+
+    /// The number of the next record, which has so many bytes, and where it goes.
+    #[inline]
+    fn find_place(&self, tail: &mut Tail, bytes: u64) -> Result<(u64, u64)> {
         if let Some(why) = &tail.failed {
             return Err(Error::poisoned(why));
         }
-        let bytes = (HEADER_BYTES + waiting.batch.len()) as u64;
         if place_for(tail.end, bytes) + bytes > tail.region.bytes().len() as u64 {
             self.begin_segment(tail, bytes)?;
         }
-        let (number, start) = (tail.next, place_for(tail.end, bytes));
-        let length = waiting.batch.len() as u32;
+        Ok((tail.next, place_for(tail.end, bytes)))
+    }
+
+    /// What stands before a batch with such a checksum, in a record of so many bytes.
+    #[inline]
+    fn header(&self, checksum: u32, number: u64, bytes: u64) -> [u8; HEADER_BYTES] {
+        let length = bytes as u32 - HEADER_BYTES as u32;
         let mut header = [0; HEADER_BYTES];
-        put_u32(&mut header, 0, seal(waiting.checksum, self.identity, number, length));
+        put_u32(&mut header, 0, seal(checksum, self.identity, number, length));
         put_u32(&mut header, 4, length + 1);
-        tail.region.store(start, &header);
-        tail.region.store(start + HEADER_BYTES as u64, &waiting.batch);
-        (tail.next, tail.end) = (number + 1, start + bytes);
-        Ok(number)
+        header
     }
 
     /// Go on in another segment, which has room for `bytes`.
     fn begin_segment(&self, tail: &mut Tail, bytes: u64) -> Result<()> {
         tail.fence()?;
         let name = name(tail.next);
-        let region = self.place.medium.create(&name, bytes.max(self.segment_bytes));
+        let region = match self.spare.take(bytes) {
+            Some(spare) => self.place.medium.rename(spare::NAME, &name).map(|()| spare),
+            None => self.place.medium.create(&name, bytes.max(self.segment_bytes)),
+        };
         tail.region = region.map_err(self.place.refused("write", &name)).inspect_err(|error| {
             // Without room no name has changed. Otherwise the segment may be there, and no record may come before it any more.
             if error.kind() != ErrorKind::Full {
@@ -256,8 +353,13 @@ impl Log {
         if tail.firsts.back() != Some(&tail.next) {
             tail.firsts.push_back(tail.next);
         }
-        (tail.end, tail.fenced) = (0, 0);
+        (tail.end, tail.fenced, tail.ask_at) = (0, 0, half(&*tail.region));
         Ok(())
+    }
+
+    /// Give up room that only a segment to come needs; whether there was any.
+    pub(super) fn give_room_back(&self) -> bool {
+        self.spare.give_back()
     }
 
     /// Make every record durable.

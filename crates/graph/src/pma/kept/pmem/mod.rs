@@ -16,6 +16,7 @@
 
 mod log;
 mod root;
+mod spare;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +29,7 @@ use crate::csr::file::{Contents, Kind, Reader};
 use crate::ids::Ids;
 use crate::media::Backing;
 use crate::media::persistent::{Medium, Region};
+use crate::pma::record::Few;
 use crate::pma::{Layout, Snapshot};
 use crate::view::View;
 use log::Log;
@@ -161,10 +163,15 @@ impl Pmem {
     }
 
     /// Go through the records that there are, and be ready for more.
-    pub(in crate::pma) fn open(found: Found, segment_bytes: u64, visit: &mut Visit<'_>) -> Result<Self> {
+    pub(in crate::pma) fn open(
+        found: Found,
+        segment_bytes: u64,
+        makes_aside: bool,
+        visit: &mut Visit<'_>,
+    ) -> Result<Self> {
         let Found { place, root } = found;
         let slot = root.slot();
-        let log = Log::open(&place, root.identity(), segment_bytes, slot.applied, visit)?;
+        let log = Log::open(&place, root.identity(), segment_bytes, makes_aside, slot.applied, visit)?;
         let image = image_name(slot.generation);
         place.remove(|name| is_image(name) && name != image || name.ends_with(".new") || log.is_past(name))?;
         Ok(Self { place, root: Mutex::new(root), log })
@@ -172,6 +179,19 @@ impl Pmem {
 
     pub(super) fn append(&self, record: Vec<u8>, durability: Durability) -> Result<u64> {
         self.log.append(record, durability)
+    }
+
+    pub(super) fn is_quick(&self) -> bool {
+        self.log.is_quick()
+    }
+
+    pub(super) fn append_few<T>(
+        &self,
+        record: &mut Few,
+        durability: Durability,
+        then: impl FnOnce(u64) -> Option<T>,
+    ) -> Result<(u64, Option<T>)> {
+        self.log.append_few(record, durability, then)
     }
 
     pub(super) fn sync(&self) -> Result<()> {
@@ -182,10 +202,17 @@ impl Pmem {
         let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
         let before = root.slot();
         let slot = Slot { generation: before.generation + 1, applied };
-        let mut table = snapshot.names.table();
-        let ids = table.as_mut().map(|table| table as &mut dyn Iterator<Item = u64>);
         root.check()?;
-        self.place.write(slot.generation, Image { view: snapshot, ids, keeps_loops, applied })?;
+        let write = || {
+            let mut table = snapshot.names.table();
+            let ids = table.as_mut().map(|table| table as &mut dyn Iterator<Item = u64>);
+            self.place.write(slot.generation, Image { view: snapshot, ids, keeps_loops, applied })
+        };
+        match write() {
+            // Saving is what makes room; a segment for later can wait.
+            Err(error) if error.kind() == ErrorKind::Full && self.log.give_room_back() => write()?,
+            written => written?,
+        }
         root.store(slot).map_err(self.place.refused("write", root::NAME))?;
         self.log.trim(applied)?;
         let name = image_name(before.generation);
