@@ -277,6 +277,9 @@ impl Bench<'_> {
             answer: None,
             verified: None,
             batch: None,
+            batch_ns_p50: None,
+            batch_ns_p99: None,
+            batch_ns_max: None,
             snapshot_seconds: None,
             checkpoint_seconds: None,
             edges_per_s: None,
@@ -293,18 +296,21 @@ impl Bench<'_> {
         for layout in plan.layouts.iter().filter(|layout| plan.ingest && layout.is_dynamic()) {
             for media in &plan.media {
                 let streamed = edges.len() - edges.len() / 10;
-                let Ingested { seconds, snapshot_seconds, checkpoint_seconds, memory, edges: made, pmem } = match layout
-                {
-                    Layout::Adjacency => self.ingest::<adjacency::Section>(*media)?,
-                    Layout::Buffered => self.ingest::<buffered::Section>(*media)?,
-                    Layout::Csr | Layout::Pma => self.ingest::<pma::Image>(*media)?,
-                };
+                let Ingested { seconds, batches, snapshot_seconds, checkpoint_seconds, memory, edges: made, pmem } =
+                    match layout {
+                        Layout::Adjacency => self.ingest::<adjacency::Section>(*media)?,
+                        Layout::Buffered => self.ingest::<buffered::Section>(*media)?,
+                        Layout::Csr | Layout::Pma => self.ingest::<pma::Image>(*media)?,
+                    };
                 let (pmem, pmem_is_played) = pmem.unzip();
                 let (bytes_per_edge, bytes_per_in_edge) = memory.per_edge(made);
                 each(&Record {
                     pmem,
                     pmem_is_played,
                     batch: Some(plan.batch),
+                    batch_ns_p50: batches.map(|times| times.p50_ns),
+                    batch_ns_p99: batches.map(|times| times.p99_ns),
+                    batch_ns_max: batches.map(|times| times.max_ns),
                     snapshot_seconds: Some(snapshot_seconds),
                     checkpoint_seconds,
                     edges_per_s: Some(streamed as f64 / seconds),

@@ -61,6 +61,12 @@ pub struct Record {
     pub verified: Option<bool>,
     /// Updates of each batch of ingest.
     pub batch: Option<usize>,
+    /// How long half of the batches took at most to be as durable as the medium makes them, in nanoseconds. Batches of a few updates are not timed.
+    pub batch_ns_p50: Option<u64>,
+    /// How long 99 of 100 took at most.
+    pub batch_ns_p99: Option<u64>,
+    /// How long the longest took.
+    pub batch_ns_max: Option<u64>,
     /// How long the first snapshot took after ingest, which merges what waits. It is no part of `seconds`.
     pub snapshot_seconds: Option<f64>,
     /// How long a checkpoint took after that, of a graph that is kept. It is no part of `seconds`, and none was due in those.

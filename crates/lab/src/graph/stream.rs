@@ -1,8 +1,8 @@
 //! Edges that come in batches, from several threads at once.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use biombo_base::io::{Io, RealIo};
@@ -116,6 +116,8 @@ pub(super) fn meanwhile<L: Layout, T>(
 pub(super) struct Ingested {
     /// Of the stream; no checkpoint was due in it.
     pub(super) seconds: f64,
+    /// How long its batches took, but for very small ones.
+    pub(super) batches: Option<BatchTimes>,
     /// Of the first snapshot after it, which merges what waits.
     pub(super) snapshot_seconds: f64,
     /// Of a checkpoint after that, where the graph is kept.
@@ -125,6 +127,43 @@ pub(super) struct Ingested {
     pub(super) edges: u64,
     /// What is behind the medium `pmem`, and whether it is played.
     pub(super) pmem: Option<Behind>,
+}
+
+/// How long batches took to be acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BatchTimes {
+    pub(super) p50_ns: u64,
+    pub(super) p99_ns: u64,
+    pub(super) max_ns: u64,
+}
+
+/// Batches of at least so many updates are timed: looking at a clock twice is nothing beside them.
+const TIMED_MIN: usize = 64;
+
+/// Times of batches, from all threads.
+#[derive(Default)]
+struct Timer {
+    ns: Mutex<Vec<u64>>,
+}
+
+impl Timer {
+    fn time(&self, batch: &[Update], take: impl FnOnce() -> Result<()>) -> Result<()> {
+        if batch.len() < TIMED_MIN {
+            return take();
+        }
+        let begun = Instant::now();
+        take()?;
+        let ns = begun.elapsed().as_nanos() as u64;
+        self.ns.lock().unwrap_or_else(PoisonError::into_inner).push(ns);
+        Ok(())
+    }
+
+    fn times(self) -> Option<BatchTimes> {
+        let mut ns = self.ns.into_inner().unwrap_or_else(PoisonError::into_inner);
+        ns.sort_unstable();
+        let at = |share: f64| ns[((ns.len() - 1) as f64 * share).round() as usize];
+        (!ns.is_empty()).then(|| BatchTimes { p50_ns: at(0.5), p99_ns: at(0.99), max_ns: at(1.0) })
+    }
 }
 
 /// What `work` gives, and how long it takes.
@@ -160,12 +199,14 @@ pub(super) fn ingest<L: Layout>(
     if media == Media::Dram {
         let graph = Changing::<L>::from_view(&base, ids, shape.keeps_loops, team)?;
         drop(base);
-        let begun = Instant::now();
-        apply(streamed, ids, (threads, plan.batch), Update::InsertEdge, |batch| graph.apply(batch).map(drop))?;
+        let (begun, timer) = (Instant::now(), Timer::default());
+        let take = |batch: &[Update]| timer.time(batch, || graph.apply(batch).map(drop));
+        apply(streamed, ids, (threads, plan.batch), Update::InsertEdge, take)?;
         let seconds = begun.elapsed().as_secs_f64();
         let (snapshot, snapshot_seconds) = timed(|| graph.snapshot(team))?;
         let (memory, edges, checkpoint_seconds) = (Memory::of(&graph), snapshot.edges(), None);
-        return Ok(Ingested { seconds, snapshot_seconds, checkpoint_seconds, memory, edges, pmem: None });
+        let batches = timer.times();
+        return Ok(Ingested { seconds, batches, snapshot_seconds, checkpoint_seconds, memory, edges, pmem: None });
     }
     let io: Arc<dyn Io> = RealIo::shared();
     let dir = plan.dir.join(format!("biombo-bench-graph-{}", std::process::id()));
@@ -181,8 +222,8 @@ pub(super) fn ingest<L: Layout>(
         // A checkpoint is measured apart: by default one is due every 256 MiB, so that graphs of some sizes would have one in their figure.
         let options = DurableOptions { checkpoint_bytes: u64::MAX, ..DurableOptions::default() };
         let graph = DurableChanging::<L>::open(io.clone(), &dir, options, team)?;
-        let begun = Instant::now();
-        let take = |batch: &[Update]| graph.apply(batch, Durability::Sync).map(drop);
+        let (begun, timer) = (Instant::now(), Timer::default());
+        let take = |batch: &[Update]| timer.time(batch, || graph.apply(batch, Durability::Sync).map(drop));
         apply(streamed, ids, (threads, plan.batch), Update::InsertEdge, take)?;
         let seconds = begun.elapsed().as_secs_f64();
         let (snapshot, snapshot_seconds) = timed(|| graph.snapshot(team))?;
@@ -191,8 +232,8 @@ pub(super) fn ingest<L: Layout>(
         drop(snapshot);
         let ((), checkpoint_seconds) = timed(|| graph.checkpoint())?;
         let pmem = backing.map(|backing| (behind(backing, &dir), backing.is_played()));
-        let checkpoint_seconds = Some(checkpoint_seconds);
-        Ok(Ingested { seconds, snapshot_seconds, checkpoint_seconds, memory, edges, pmem })
+        let (checkpoint_seconds, batches) = (Some(checkpoint_seconds), timer.times());
+        Ok(Ingested { seconds, batches, snapshot_seconds, checkpoint_seconds, memory, edges, pmem })
     })();
     let removed = io.remove_dir_all(&dir).map_err(|e| Error::io(format_args!("remove {}", dir.display()), e));
     measured.and_then(|measured| removed.map(|()| measured))

@@ -337,8 +337,17 @@ fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
         let checkpoint = record
             .checkpoint_seconds
             .map_or_else(String::new, |seconds| format!(", a checkpoint {seconds:.3} s (none was due in the figure)"));
+        let batches = match (record.batch_ns_p50, record.batch_ns_p99, record.batch_ns_max) {
+            (Some(p50), Some(p99), Some(max)) => {
+                let [p50, p99, max] = [p50, p99, max].map(|ns| ns as f64 / 1e6);
+                format!(
+                    ", which took {p50:.1} ms in the median, {p99:.1} ms at the 99th percentile, {max:.1} ms at most"
+                )
+            }
+            _ => String::new(),
+        };
         out.line(format_args!(
-            "after ingest into {layout} on {}, {threads} thread{}, batches of {}: a snapshot took {snapshot:.3} s{checkpoint}",
+            "after ingest into {layout} on {}, {threads} thread{}, batches of {}{batches}: a snapshot took {snapshot:.3} s{checkpoint}",
             record.media,
             if *threads == 1 { "" } else { "s" },
             show_count(record.batch.unwrap_or(BATCH) as u64)
