@@ -206,7 +206,11 @@ impl Intents {
                 }
                 _ => hand_over(instance, slice, number, durability),
             };
-            held.published_batch(slice, &given);
+            if all_wait {
+                held.published_part(slice, &given);
+            } else {
+                held.published_batch(slice, &given);
+            }
             given.inspect_err(|error| poison.set(error))?;
         }
         self.note(record.len(), Durability::Sync);
