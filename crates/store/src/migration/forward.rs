@@ -19,6 +19,8 @@ use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What may wait to be forwarded, in bytes of keys and values: past it the target is too slow for the writers.
 pub(crate) const FORWARD_BYTES_MAX: usize = 64 << 20;
+/// Past it nobody rests: what writers give in the meantime of one chunk is far less than what is left.
+pub(crate) const REST_BYTES_MAX: usize = FORWARD_BYTES_MAX / 4;
 
 /// The units that leave a lane, and what is forwarded of them.
 pub(crate) struct Outgoing {
@@ -43,6 +45,11 @@ impl Outgoing {
     /// Whether a write was forwarded in part since the last call.
     pub(crate) fn take_divided(&mut self) -> bool {
         std::mem::take(&mut self.divides)
+    }
+
+    /// Bytes that wait to be taken.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.queue.bytes()
     }
 
     /// From now on writes of the units are held back.

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use biombo_engine::{Batch, Cursor, Error, ErrorKind, Op, Result};
 
+use super::forward::REST_BYTES_MAX;
 use super::machine::{CLOSE_KEYS_MAX, End, Machine, Outcome, Step};
 use super::rests::Owed;
 use super::walk::{Chunk, walk};
@@ -167,7 +168,9 @@ impl<'a> Carrier<'a> {
                     self.target().sync_aside(&self.mover.poison)?;
                     self.unsynced = 0;
                 }
-                self.mover.rest(&mut self.owed, chunk.bytes());
+                let (lane, mover) = (self.lane(), self.mover);
+                let fits = || lane.lock().0.as_ref().is_none_or(|outgoing| outgoing.waiting_bytes() <= REST_BYTES_MAX);
+                mover.rest_while(&mut self.owed, chunk.bytes(), &fits);
             }
             Step::Forward => return self.forward(is_copied),
             Step::Sync => {
