@@ -207,6 +207,14 @@ impl Deferred {
         Ok(())
     }
 
+    /// Make the intents of all that waits here durable.
+    pub(crate) fn sync_intents(&self) -> Result<()> {
+        match self.journal.get() {
+            Some(journal) if !self.is_empty() => journal.sync(),
+            _ => Ok(()),
+        }
+    }
+
     /// A view of the engine, and what waits for it: of an instant at which none of that gets there.
     fn beside<T>(&self, view: impl FnOnce(Arc<dyn Engine>) -> Result<T>) -> Result<(T, Arc<Waiting>)> {
         let _one = self.draining.lock().unwrap_or_else(PoisonError::into_inner);

@@ -206,7 +206,11 @@ impl Intents {
                 }
                 _ => hand_over(instance, slice, number, durability),
             };
-            held.published_batch(slice, &given);
+            if all_wait {
+                held.published_part(slice, &given);
+            } else {
+                held.published_batch(slice, &given);
+            }
             given.inspect_err(|error| poison.set(error))?;
         }
         self.note(record.len(), Durability::Sync);
@@ -261,11 +265,20 @@ impl Intents {
 
     /// Retire intents where their journal is full. Takes lanes' locks: the caller must hold none.
     pub(crate) fn make_room(&self, lanes: &[Lane], instances: &[Instance], poison: &Poison) -> Result<()> {
-        if self.outstanding().bytes > self.outstanding_bytes_max {
-            self.retire(lanes, instances, poison)
-        } else {
-            Ok(())
+        if !self.is_full() {
+            return Ok(());
         }
+        let one = self.retiring();
+        // Whoever was here before may have made room for all who waited.
+        if self.is_full() { self.retire_in_turn(&one, lanes, instances, poison) } else { Ok(()) }
+    }
+
+    fn is_full(&self) -> bool {
+        self.outstanding().bytes > self.outstanding_bytes_max
+    }
+
+    fn retiring(&self) -> MutexGuard<'_, ()> {
+        self.retiring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of an intent whose lanes' locks the caller holds.
@@ -296,7 +309,16 @@ impl Intents {
     /// Bring what waits into the engines, sync those if any intent needs it, and drop the intents that came before the call; nothing
     /// to do when there are none. Takes the lanes' locks for an instant: the caller must hold none.
     pub(crate) fn retire(&self, lanes: &[Lane], instances: &[Instance], poison: &Poison) -> Result<()> {
-        let _one = self.retiring.lock().unwrap_or_else(PoisonError::into_inner);
+        self.retire_in_turn(&self.retiring(), lanes, instances, poison)
+    }
+
+    fn retire_in_turn(
+        &self,
+        _turn: &MutexGuard<'_, ()>,
+        lanes: &[Lane],
+        instances: &[Instance],
+        poison: &Poison,
+    ) -> Result<()> {
         let (before, upto) = {
             // Behind this gate every intent of the journal is published.
             let _gate: Vec<_> = lanes.iter().map(Lane::lock).collect();
@@ -493,8 +515,41 @@ fn decode(record: &[u8], partitions: usize) -> Result<(u64, Slices)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
+
     use super::*;
+    use crate::Options;
+    use crate::pinned::tests::{Script, fixture_of};
     use proptest::prelude::*;
+
+    /// Fails if each of them syncs all partitions once more, one after the other.
+    #[test]
+    fn callers_who_find_the_journal_full_at_once_have_it_emptied_once() {
+        let fixture = fixture_of(Script::default(), Options::new().partitions(2));
+        let inner = &fixture.store.inner;
+        let intents = inner.intents.as_ref().expect("hard");
+        let full = intents.outstanding_bytes_max + 1;
+        *intents.outstanding() = Outstanding { bytes: full, synced_bytes: full };
+        let before = fixture.script.syncs.load(Ordering::SeqCst);
+        let (busy, asking) = (intents.retiring(), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    asking.fetch_add(1, Ordering::SeqCst);
+                    intents.make_room(&inner.lanes, &inner.instances, &inner.poison).expect("room");
+                    intents.note(1, Durability::Sync);
+                });
+            }
+            while asking.load(Ordering::SeqCst) < 8 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            drop(busy);
+        });
+        let syncs = fixture.script.syncs.load(Ordering::SeqCst) - before;
+        assert_eq!((syncs, intents.outstanding_bytes()), (2, 8), "one for each partition");
+    }
 
     fn slices() -> impl Strategy<Value = Slices> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..20);

@@ -205,6 +205,16 @@ impl Instance {
         if self.relaxed.is_some() { self.sync_applied(poison) } else { self.sync(poison) }
     }
 
+    /// Let no crash take what was published of this instance: what waits for the engine goes on waiting where the journal has it. For a mover, from
+    /// here.
+    pub(crate) fn settle_published(&self, poison: &Poison) -> Result<()> {
+        self.drain_relaxed(poison)?;
+        if let Some(deferred) = &self.deferred {
+            poison.watch(deferred.sync_intents())?;
+        }
+        if self.durable.load(Ordering::SeqCst) < self.unsynced_writes() { self.sync_applied(poison) } else { Ok(()) }
+    }
+
     /// Writes that reached the engine without a sync, those that had waited for it among them.
     fn unsynced_writes(&self) -> u64 {
         let drained = self.waiting().map_or(0, |waiting| waiting.drained_unsynced());

@@ -360,6 +360,7 @@ impl<'a> Opening<'a> {
                 let spans = self.manifest.placement_kind()? == PlacementKind::Range;
                 let parts = Parts {
                     watch: Arc::new(Watch::new(settings.rates, spans)),
+                    pulse: Arc::clone(&pulse),
                     settings,
                     planner: self.options.planner.clone().unwrap_or_else(|| DEFAULT_PLANNER.to_owned()),
                     mover: Arc::clone(mover),
@@ -377,9 +378,6 @@ impl<'a> Opening<'a> {
                 return Err(planning::refused(&format!("this store has partitioning {partitioning}")));
             }
         };
-        if planning.is_some() {
-            pulse.set_watched();
-        }
         Ok(Store {
             inner: Arc::new(Inner {
                 pulse,

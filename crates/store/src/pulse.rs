@@ -62,9 +62,13 @@ impl Pulse {
         Self { looks: AtomicU8::new(0), since_ns: AtomicU64::new(0), stripes }
     }
 
-    /// Accesses are watched from now on.
-    pub(crate) fn set_watched(&self) {
-        self.looks.fetch_or(WATCHED, Ordering::Relaxed);
+    /// Have accesses watched from now on, or no more.
+    pub(crate) fn set_watched(&self, is_watched: bool) {
+        if is_watched {
+            self.looks.fetch_or(WATCHED, Ordering::Relaxed);
+        } else {
+            self.looks.fetch_and(!WATCHED, Ordering::Relaxed);
+        }
     }
 
     /// Whether nobody looks at operations, for whatever reason.
@@ -229,9 +233,7 @@ mod tests {
     fn operations_are_timed_only_while_somebody_asks_for_it() {
         for is_watched in [false, true] {
             let pulse = Pulse::new();
-            if is_watched {
-                pulse.set_watched();
-            }
+            pulse.set_watched(is_watched);
             let count = |pulse: &Pulse| pulse.take()[Way::Read.index()].count();
             assert_eq!(pulse.is_idle(), !is_watched);
             pulse.timed(Way::Read, || {});
@@ -243,6 +245,8 @@ mod tests {
             pulse.set_timed(false);
             pulse.timed(Way::Read, || {});
             assert_eq!((count(&pulse), pulse.is_idle()), (0.0, !is_watched));
+            pulse.set_watched(false);
+            assert!(pulse.is_idle());
         }
     }
 }

@@ -5,11 +5,12 @@
 //! 2. A sample weighs as many accesses as one stands for. Those whose samples were lost, because a ring was full, are dealt to all that it kept
 //!    meanwhile, by their weights: sums are right in the mean, however slowly the rings are drained, and no key seems hot because its sample was the
 //!    first that found room again. (Where a ring kept no sample of a kind, what it lost of that kind counts for nothing.)
-//! 3. The count-downs are the thread's, for all trackers: where several with different rates are told by one thread, the weights
+//! 3. Once it has [ended](Tracker::end) no thread has a ring: nobody would take what is in it.
+//! 4. The count-downs are the thread's, for all trackers: where several with different rates are told by one thread, the weights
 //!    are those of the one that took the sample, and so only about right.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -49,6 +50,8 @@ pub struct Tracker {
     rates: Rates,
     rings: Mutex<Vec<Drain>>,
     lost: AtomicU64,
+    /// Set under the lock of `rings`.
+    ended: AtomicBool,
 }
 
 /// The other end of a thread's ring.
@@ -67,7 +70,25 @@ impl Tracker {
     pub fn new(rates: Rates) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let rates = Rates { singles: rates.singles.max(1), groups: rates.groups.max(1), ..rates };
-        Self { number: NEXT.fetch_add(1, Ordering::Relaxed), rates, rings: Mutex::default(), lost: AtomicU64::new(0) }
+        Self {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            rates,
+            rings: Mutex::default(),
+            lost: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// Take no samples any more: nobody will drain it again. Gives the memory of the rings back, as their threads come by or end.
+    pub fn end(&self) {
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ended.store(true, Ordering::Relaxed);
+        rings.clear();
+    }
+
+    /// Whether it takes no samples any more.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// A key was read. A few instructions, unless it is sampled.
@@ -124,6 +145,9 @@ impl Tracker {
     ) {
         let every = if shape == Shape::Single { self.rates.singles } else { self.rates.groups };
         let _ = LEFT.try_with(|left| left[class_of(shape)].set(fastrand::u32(0..every * 2 - 1)));
+        if self.has_ended() {
+            return;
+        }
         // Too many to be a group: evenly chosen ones stand for all, each for itself.
         let stride = count.div_ceil(GROUP_KEYS_MAX).max(1);
         let (shape, weight) = if stride == 1 { (shape, every) } else { (Shape::Single, every * stride as u32) };
@@ -140,7 +164,11 @@ impl Tracker {
         let (producer, ring) = RingBuffer::new(self.rates.ring_bytes);
         let lost = Arc::<Lost>::default();
         let drain = Drain { ring, lost: Arc::clone(&lost) };
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner).push(drain);
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without its other end the thread lets go of its own.
+        if !self.has_ended() {
+            rings.push(drain);
+        }
         (producer, lost)
     }
 
@@ -217,4 +245,31 @@ fn is_due(which: usize) -> bool {
         now == 0
     })
     .unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails if one that nobody drains any more keeps a ring of each thread that comes by.
+    #[test]
+    fn a_tracker_that_has_ended_keeps_no_rings_of_threads_that_come_and_go() {
+        let tracker = Tracker::new(Rates { singles: 1, groups: 1, ..Rates::default() });
+        let rings = || tracker.rings.lock().expect("no panic").len();
+        let come_and_go =
+            || std::thread::scope(|scope| scope.spawn(|| tracker.write(b"key")).join().expect("no panic"));
+        tracker.write(b"key");
+        come_and_go();
+        assert_eq!(rings(), 2);
+        tracker.end();
+        assert!(tracker.has_ended());
+        for _ in 0..10 {
+            tracker.write_group(2, || [&b"order"[..], b"stock"]);
+            come_and_go();
+        }
+        assert_eq!((rings(), tracker.drain(|_| panic!("no sample")).samples), (0, 0));
+        // One that had looked before it ended.
+        drop(tracker.open());
+        assert_eq!(rings(), 0);
+    }
 }

@@ -7,7 +7,9 @@
 //! 2. Once closing, and until it is reopened, no write to a key of the units is applied to the source: its writer lets go of all locks, waits for the end of the move, and
 //!    routes again. Others of the lane go on.
 //! 3. A write of which it is not known how much of it was applied, or one for which there is no room, breaks the move, which is then given up.
-//! 4. A flip of which it is not known whether it happened never detaches: no write of the units gets past, and the poisoned store tells
+//! 4. A write of which only a part is of the units is noted until the mover asks: it must not flip while a crash could take the rest (`run`).
+//!    What several callers wrote as one counts as one.
+//! 5. A flip of which it is not known whether it happened never detaches: no write of the units gets past, and the poisoned store tells
 //!    its callers.
 
 use biombo_engine::{Batch, Op, Result};
@@ -17,6 +19,8 @@ use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What may wait to be forwarded, in bytes of keys and values: past it the target is too slow for the writers.
 pub(crate) const FORWARD_BYTES_MAX: usize = 64 << 20;
+/// Past it nobody rests: what writers give in the meantime of one chunk is far less than what is left.
+pub(crate) const REST_BYTES_MAX: usize = FORWARD_BYTES_MAX / 4;
 
 /// The units that leave a lane, and what is forwarded of them.
 pub(crate) struct Outgoing {
@@ -24,16 +28,28 @@ pub(crate) struct Outgoing {
     queue: Batch,
     closing: bool,
     broken: bool,
+    /// Whether of a write that was forwarded another part stays, since this was last asked.
+    divides: bool,
 }
 
 impl Outgoing {
     pub(crate) fn new(units: Arc<UnitSet>) -> Self {
-        Self { units, queue: Batch::new(), closing: false, broken: false }
+        Self { units, queue: Batch::new(), closing: false, broken: false, divides: false }
     }
 
     /// Take what was forwarded so far; `None`: the move is broken.
     pub(crate) fn take(&mut self) -> Option<Batch> {
         (!self.broken).then(|| std::mem::take(&mut self.queue))
+    }
+
+    /// Whether a write was forwarded in part since the last call.
+    pub(crate) fn take_divided(&mut self) -> bool {
+        std::mem::take(&mut self.divides)
+    }
+
+    /// Bytes that wait to be taken.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.queue.bytes()
     }
 
     /// From now on writes of the units are held back.
@@ -50,8 +66,17 @@ impl Outgoing {
         self.closing && ops.iter().any(|op| self.units.touched_by(op))
     }
 
-    fn forward(&mut self, ops: &[Op<'_>], is_applied: bool) {
-        for op in ops.iter().filter(|op| self.units.touched_by(op)) {
+    /// Forward what is of the units; `is_part`: other partitions have more of the same batch.
+    fn forward(&mut self, ops: &[Op<'_>], is_applied: bool, is_part: bool) {
+        let (mut is_touched, mut is_divided) = (false, is_part);
+        for op in ops {
+            if !self.units.touched_by(op) {
+                is_divided = true;
+                continue;
+            }
+            is_touched = true;
+            // A range is one of many keys.
+            is_divided |= matches!(op, Op::DeleteRange { .. });
             if !is_applied || self.queue.bytes() > FORWARD_BYTES_MAX {
                 self.broken = true;
                 self.queue = Batch::new();
@@ -61,6 +86,7 @@ impl Outgoing {
                 self.queue.push(*op);
             }
         }
+        self.divides |= is_touched && is_divided;
     }
 }
 
@@ -92,7 +118,15 @@ impl Held<'_> {
     #[inline]
     pub(crate) fn published<T>(&mut self, ops: &[Op<'_>], result: &Result<T>) {
         if let Some(outgoing) = &mut *self.0 {
-            outgoing.forward(ops, result.is_ok());
+            outgoing.forward(ops, result.is_ok(), false);
+        }
+    }
+
+    /// As [`published`](Held::published), of a slice of a batch over several partitions.
+    #[inline]
+    pub(crate) fn published_part<T>(&mut self, slice: &Batch, result: &Result<T>) {
+        if let Some(outgoing) = &mut *self.0 {
+            outgoing.forward(&slice.to_ops(), result.is_ok(), true);
         }
     }
 }

@@ -44,6 +44,8 @@ mod crash_tests;
 mod even;
 mod forward;
 #[cfg(test)]
+mod judge;
+#[cfg(test)]
 mod linear;
 mod machine;
 #[cfg(test)]
@@ -55,6 +57,8 @@ mod rests_tests;
 mod run;
 #[cfg(test)]
 mod seam_tests;
+#[cfg(test)]
+mod settle_tests;
 mod spread;
 #[cfg(test)]
 mod threads_tests;
@@ -390,7 +394,8 @@ impl Store {
     /// store runs at a time, further callers wait. A pass over each partition that the units leave, for hash slots over all its keys.
     ///
     /// Writes to keys of the units are held back for the time of a sync of `to` (of two, where it does not promise to keep a prefix of its unsynced
-    /// writes through a power cut) and one of the placement journal ([`Moved::pause`]); nothing else waits.
+    /// writes through a power cut) and one of the placement journal ([`Moved::pause`]), and of one of their own partition, where at the last moment a
+    /// batch below `Sync` comes of which the units have a part only; nothing else waits.
     ///
     /// # Errors
     /// `Invalid` for units or a partition that do not exist, and for one that leaves. `Unsupported` without `hard` partitions, and on engines without order.

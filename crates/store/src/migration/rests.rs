@@ -4,8 +4,8 @@
 //! and both are paid by the same rest, the longer of the two. It is slept in slices, and before each of them the share is asked again, and
 //! whether the store is closing.
 //!
-//! Invariants: nobody rests for longer than [`REST_MAX`] at a time, because writes that are forwarded gather meanwhile (what is left is owed after
-//! the next chunk), nor beyond a slice after the store began to close; whoever is [`Governed`] has the role.
+//! Invariants: nobody rests for longer than [`REST_MAX`] at a time, because writes that are forwarded gather meanwhile, nor beyond a slice after
+//! a quarter of what may gather has (what is left is owed after the next chunk) or the store began to close; whoever is [`Governed`] has the role.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -136,9 +136,14 @@ impl Mover {
 
     /// Rest after so many bytes and the work since the last rest, if a rate was asked for.
     pub(super) fn rest(&self, owed: &mut Owed, bytes: usize) {
+        self.rest_while(owed, bytes, &|| true);
+    }
+
+    /// As [`rest`](Mover::rest), no longer than `may` says.
+    pub(super) fn rest_while(&self, owed: &mut Owed, bytes: usize, may: &dyn Fn() -> bool) {
         if owed.bytes_per_second.is_some() {
             // Who moves asks for itself whether the store is closing.
-            let _ = self.rest_with(owed, bytes, &mut |time| self.sleep(time));
+            let _ = self.rest_with(owed, bytes, &mut |time| self.sleep(time) && may());
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use biombo_engine::{Batch, Durability, Registry, memory};
 
+use super::forward::{FORWARD_BYTES_MAX, REST_BYTES_MAX};
 use super::rests::Owed;
 use super::rests::played::{self, Played};
 use super::throttle::{SHARE_FIRST, SHARE_MIN};
@@ -106,6 +107,33 @@ fn a_long_rest_is_cut_into_slices_ends_when_the_store_closes_and_goes_on_after_t
         assert!(slept.get() >= Duration::from_millis(least_ms), "{:?}", slept.get());
     }
     assert!(slept.get() < Duration::from_millis(2_550), "it went on for {:?}", slept.get());
+}
+
+/// Fails if a mover sleeps on while what it must forward outgrows its bound: the move would be given up.
+#[test]
+fn a_rest_ends_early_while_writers_of_what_moves_are_faster_than_it_lasts() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(&dir);
+    let unit = store.placement().unit_of(&key(0));
+    store.put(&key(0), b"value").expect("put");
+    let writer = store.clone();
+    let written = Rc::new(Cell::new(0));
+    let (adds, value) = (Rc::clone(&written), vec![7; 1 << 20]);
+    let _played = Played::begin(move |_| {
+        // A mebibyte in each slice: in a whole rest more than may wait.
+        let is_moving = writer.inner.lanes.iter().any(|lane| lane.lock().0.is_some());
+        if is_moving && adds.get() < 2 * FORWARD_BYTES_MAX {
+            writer.put_with(&key(0), &value, Durability::Os).expect("put");
+            adds.set(adds.get() + value.len());
+        }
+    });
+    let to = PartitionId(1 - store.route(&key(0)).0);
+    // One byte is owed for a second.
+    let pace = Pace { bytes_per_second: Some(1), chunk_bytes: 1, ..PACE };
+    let moved = store.move_units(&[unit], to, pace).expect("what may wait is not outgrown");
+    let rest_max = REST_BYTES_MAX + (2 << 20);
+    assert!(written.get() >= REST_BYTES_MAX && written.get() <= rest_max, "{} bytes in one rest", written.get());
+    assert_eq!((moved.keys, store.get(&key(0)).expect("get").map(|value| value.len())), (1, Some(1 << 20)));
 }
 
 /// Fails for each that is done past the pulse.

@@ -2,6 +2,16 @@
 //!
 //! Invariants: the source's lane is locked for exchanges of memory alone, never over I/O; a thread that unwinds lets the writers go on
 //! by the source, unless the flip may have been appended: then the store turns read-only.
+//!
+//! Batches of which the target gets a part. It may be durable there at any time, by a sync of the move, or because the engine commits no other
+//! way or writes back what it likes: it counts for nothing as long as the source owns the units, and for good once a flip is durable. So what is left of the
+//! batch elsewhere must be beyond loss *before the flip*; earlier would gain nothing. Between partitions the intent sees to that, if it is
+//! durable: always, where an engine had a slice, but not while all slices wait for their engines ([`Deferred`](crate::deferred::Deferred)). Within the source nothing
+//! does: a batch below `Sync` may be in its engine and not on the device, or, at `Relaxed`, in memory alone. So [`settle`](Carrier::settle)
+//! brings in what gathered, syncs the intents' journal where something waits, and the source where writes of its users are unsynced: once before the units are
+//! closed, for all that was copied and forwarded, and once more after that only if a batch came meanwhile of which a part is forwarded. Writes
+//! of single keys have no rest to lose. (An engine that gets its writes later, and keeps none below `Sync` through a power cut, is
+//! kept from halves of batches over several partitions; more is not promised of it.)
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use biombo_engine::{Batch, Cursor, Error, ErrorKind, Op, Result};
 
+use super::forward::REST_BYTES_MAX;
 use super::machine::{CLOSE_KEYS_MAX, End, Machine, Outcome, Step};
 use super::rests::Owed;
 use super::walk::{Chunk, walk};
@@ -51,6 +62,8 @@ pub(super) struct Carrier<'a> {
     /// Bytes of keys that were deleted for ranges, and that no sync has covered.
     ranged: usize,
     attached: bool,
+    /// What the source had when the units were attached is settled.
+    settled: bool,
     /// The flip may have been appended, and was not published.
     deciding: bool,
     closed_at: Option<Instant>,
@@ -81,6 +94,7 @@ impl<'a> Carrier<'a> {
             unsynced: 0,
             ranged: 0,
             attached: false,
+            settled: false,
             deciding: false,
             closed_at: None,
             figures: Figures::default(),
@@ -154,7 +168,9 @@ impl<'a> Carrier<'a> {
                     self.target().sync_aside(&self.mover.poison)?;
                     self.unsynced = 0;
                 }
-                self.mover.rest(&mut self.owed, chunk.bytes());
+                let (lane, mover) = (self.lane(), self.mover);
+                let fits = || lane.lock().0.as_ref().is_none_or(|outgoing| outgoing.waiting_bytes() <= REST_BYTES_MAX);
+                mover.rest_while(&mut self.owed, chunk.bytes(), &fits);
             }
             Step::Forward => return self.forward(is_copied),
             Step::Sync => {
@@ -162,6 +178,7 @@ impl<'a> Carrier<'a> {
                 if let (Some(id), None) = (self.id, &self.next) {
                     self.next = Some(self.mover.journal().flipped(id)?);
                 }
+                self.settle()?;
                 self.target().sync_aside(&self.mover.poison)?;
             }
             Step::Close => {
@@ -211,13 +228,17 @@ impl<'a> Carrier<'a> {
         if is_costly { bytes.saturating_mul(COSTLY_TIMES) } else { bytes }
     }
 
+    fn source(&self) -> &'a Instance {
+        &self.mover.instances[self.from.index()]
+    }
+
     fn target(&self) -> &'a Instance {
         &self.mover.instances[self.to.index()]
     }
 
     /// Read the next chunk of the source; says whether there may be another one.
     fn read(&mut self) -> Result<bool> {
-        let mut cursor = Arc::clone(&self.mover.instances[self.from.index()].engine).cursor()?;
+        let mut cursor = Arc::clone(&self.source().engine).cursor()?;
         let bounds = Chunk { bytes: self.bytes_max(), ..self.mover.cut(self.pace) };
         let (units, chunk) = (self.units, &mut self.chunk);
         let take = |key: &[u8], cursor: &dyn Cursor| -> Result<usize> {
@@ -346,6 +367,16 @@ impl<'a> Carrier<'a> {
     fn note_pause(&mut self) {
         let paused = self.closed_at.take().map_or(Duration::ZERO, |at| at.elapsed());
         self.figures.pause = self.figures.pause.max(paused);
+    }
+
+    /// See that no crash after the flip takes from the source, or from other partitions, the rest of a write of which the target has a part.
+    fn settle(&mut self) -> Result<()> {
+        let has_divided = self.lane().lock().0.as_mut().is_some_and(Outgoing::take_divided);
+        // What came before the units were watched may have been copied in part: that the first sync is for.
+        if has_divided || !std::mem::replace(&mut self.settled, true) {
+            self.source().settle_published(&self.mover.poison)?;
+        }
+        Ok(())
     }
 
     fn detach(&mut self) {

@@ -33,7 +33,7 @@
 mod balance;
 mod queue;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod worker;
 
 use std::sync::Arc;

@@ -19,11 +19,11 @@ use crate::{Executor, Options, PartitionId, Partitioning, Store};
 
 /// What an engine is told to do, and what it has done.
 #[derive(Default)]
-struct Script {
+pub(crate) struct Script {
     panics: AtomicBool,
     fails: Mutex<Option<ErrorKind>>,
     failed: AtomicUsize,
-    syncs: AtomicUsize,
+    pub(crate) syncs: AtomicUsize,
     applied: AtomicUsize,
     /// Applications wait while it is set, at most [`HELD_MAX`].
     holds: AtomicBool,
@@ -85,9 +85,9 @@ impl Engine for Scripted {
     }
 }
 
-struct Fixture {
-    store: Store,
-    script: Arc<Script>,
+pub(crate) struct Fixture {
+    pub(crate) store: Store,
+    pub(crate) script: Arc<Script>,
     _dir: tempfile::TempDir,
 }
 
@@ -95,7 +95,7 @@ fn fixture(script: Script, partitions: u32, workers: u32) -> Fixture {
     fixture_of(script, Options::new().partitions(partitions).executor(Executor::Pinned { workers }))
 }
 
-fn fixture_of(script: Script, options: Options) -> Fixture {
+pub(crate) fn fixture_of(script: Script, options: Options) -> Fixture {
     let (script, dir) = (Arc::new(script), tempfile::tempdir().expect("a directory"));
     let mut registry = Registry::new();
     let shared = Arc::clone(&script);

@@ -53,6 +53,7 @@ pub(crate) use watch::{Watch, Way};
 use crate::migration::{Mover, Pace, Tidier};
 use crate::pinned::{Balance, Crew};
 use crate::placement::Cuts;
+use crate::pulse::Pulse;
 use crate::{Options, Placement, Store};
 use brain::{Brain, Draft, Load, Sight, Sizes, Thought};
 
@@ -83,6 +84,7 @@ pub(crate) struct Driver {
     unsaved: Mutex<bool>,
     mover: Arc<Mover>,
     watch: Arc<Watch>,
+    pulse: Arc<Pulse>,
     tidier: Option<Arc<Tidier>>,
     io: Arc<dyn Io>,
     dir: PathBuf,
@@ -124,6 +126,7 @@ pub(crate) struct Parts {
     pub(crate) planner: String,
     pub(crate) mover: Arc<Mover>,
     pub(crate) watch: Arc<Watch>,
+    pub(crate) pulse: Arc<Pulse>,
     pub(crate) tidier: Option<Arc<Tidier>>,
     pub(crate) io: Arc<dyn Io>,
     pub(crate) dir: PathBuf,
@@ -170,6 +173,7 @@ impl Planning {
             waited_ns: Mutex::new(parts.mover.waited_ns()),
             mover: parts.mover,
             watch: parts.watch,
+            pulse: parts.pulse,
             tidier: parts.tidier,
             io: parts.io,
             dir: parts.dir,
@@ -182,6 +186,7 @@ impl Planning {
             end: Mutex::default(),
             ended: Condvar::new(),
         });
+        driver.pulse.set_watched(true);
         let mut planning = Self { driver, thread: None };
         if threaded {
             let driver = Arc::clone(&planning.driver);
@@ -213,8 +218,15 @@ impl Drop for Planning {
 }
 
 impl Driver {
-    /// The thread's life.
+    /// The thread's life. After it nobody takes what operations leave, so they leave nothing.
     fn run(&self) {
+        self.tick_on();
+        self.pulse.set_watched(false);
+        self.watch.tracker.end();
+    }
+
+    /// Tick until the store is closing, cannot write any more, or a tick panics.
+    fn tick_on(&self) {
         while self.rest(DRAIN) {
             let ticked = catch_unwind(AssertUnwindSafe(|| self.tick((self.clock)())));
             if ticked.is_err() {

@@ -355,6 +355,28 @@ fn what_cannot_repartition_itself_is_refused_with_a_reason() {
     refused(options().partitioning(Partitioning::Soft), ErrorKind::Unsupported, "soft");
 }
 
+/// Fails if threads that come and go leave a ring each with a tracker that nobody drains.
+#[test]
+fn a_store_whose_planner_has_ended_watches_nothing_more() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = options().open(dir.path().join("db"), &registry()).expect("a store");
+    let watch = store.inner.watch.as_ref().expect("it is watched");
+    let touch = || {
+        for number in 0..200 {
+            store.get(&key(number)).expect("get");
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(touch).join().expect("no panic"));
+    assert!(!store.inner.pulse.is_idle() && !watch.tracker.has_ended());
+    store.inner.poison.set(&biombo_engine::Error::new(ErrorKind::Io, "a disk that is broken"));
+    let begun = Instant::now();
+    while !(store.inner.pulse.is_idle() && watch.tracker.has_ended()) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it is watched on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::scope(|scope| scope.spawn(touch).join().expect("no panic"));
+}
+
 #[test]
 fn a_store_that_is_off_watches_nothing() {
     let io: Arc<dyn Io> = Arc::new(SimIo::new(8));
