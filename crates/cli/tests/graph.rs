@@ -57,6 +57,36 @@ fn a_graph_is_loaded_asked_and_given_back() {
     assert_eq!(run("graph export DIR/h -", dir.path()).ok().text(), listed.text());
 }
 
+/// Fails when a list of edges does not say that they have no direction, or when vertices that it cannot name go without a word.
+#[test]
+fn an_exported_list_of_edges_loads_as_the_graph_that_it_was() {
+    for kind in ["directed", "undirected"] {
+        let dir = tempdir().expect("a directory");
+        let symmetry = if kind == "directed" { "general" } else { "symmetric" };
+        let matrix = format!("%%MatrixMarket matrix coordinate pattern {symmetry}\n9 9 3\n4 2\n5 5\n7 2\n");
+        load(dir.path(), matrix.as_bytes(), "");
+        run("graph export DIR/g DIR/g.el", dir.path()).ok();
+        run("graph load DIR/h DIR/g.el", dir.path()).ok();
+        let asked = |of: &str| run(&format!("graph {of}"), dir.path()).ok();
+        let stat = |graph: &str| asked(&format!("stat DIR/{graph} --json")).json();
+        let (before, after) = (stat("g"), stat("h"));
+        for figure in ["directed", "edges", "loops", "degree_max"] {
+            assert_eq!(before[figure], after[figure], "{kind}: {figure}");
+        }
+        assert_eq!((&before["directed"], &before["isolated"]), (&(kind == "directed").into(), &5.into()));
+        assert_eq!((&after["vertices"], &after["isolated"]), (&4.into(), &0.into()), "{kind}");
+        let text = fs::read_to_string(dir.path().join("g.el")).expect("the file was written");
+        let without = "# Vertices without edges, which are not listed: 5\n";
+        assert!(text.contains(without), "{text}");
+        assert_eq!(asked("export DIR/h -").text(), text.replace(without, ""), "{kind}");
+        let matrix = match kind {
+            "directed" => "2 4 5 7\n0 0 0 0\n1 0 0 0\n0 0 1 0\n1 0 0 0\n",
+            _ => "2 4 5 7\n0 1 0 1\n1 0 0 0\n0 0 1 0\n1 0 0 0\n",
+        };
+        assert_eq!(asked("export DIR/h - --format adjacency-matrix").text(), matrix, "{kind}");
+    }
+}
+
 #[test]
 fn kernels_answer_by_the_ids_of_the_file() {
     let dir = tempdir().expect("a directory");
@@ -88,7 +118,7 @@ fn an_undirected_graph_has_each_edge_from_both_sides() {
     assert_eq!(run("graph neighbors DIR/g 5", dir.path()).ok().text(), "7\n100\n1099511627776\n");
     assert_eq!(
         run("graph export DIR/g -", dir.path()).ok().text(),
-        "5\t7\n5\t100\n5\t1099511627776\n7\t7\n100\t1099511627776\n"
+        "# Undirected graph\n5\t7\n5\t100\n5\t1099511627776\n7\t7\n100\t1099511627776\n"
     );
     let dir = tempdir().expect("a directory");
     load(dir.path(), b"# Undirected graph\n1 2\n", "");

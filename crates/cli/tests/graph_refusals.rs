@@ -43,6 +43,17 @@ fn a_matrix_of_more_vertices_than_a_graph_has_is_refused_before_anything_is_adde
         let loaded = biombo_with(words("graph load DIR/h -", dir.path()), matrix.as_bytes());
         refused(&loaded, &[&format!("{size} vertices; 2147483648 are the most")]);
     }
+    // Fewer than a graph may have, and more than this process has memory for: nobody begins with them.
+    let matrix = "%%MatrixMarket matrix coordinate pattern general\n1000000000 1000000000 0\n";
+    for command in ["add DIR/g", "load DIR/h"] {
+        let [_, graph] = words(command, dir.path()).try_into().expect("two words");
+        let verb = command.split(' ').next().expect("a word");
+        let line = format!("ulimit -v 8000000; exec {} graph {verb} {graph} -", env!("CARGO_BIN_EXE_biombo"));
+        let run = common::with_input(std::process::Command::new("sh").arg("-c").arg(line), matrix.as_bytes());
+        refused(&run, &["standard input is of 1000000000 vertices, which take 22888 MiB at least"]);
+        assert_eq!(vertices_and_edges(dir.path(), "g"), (3, 3));
+    }
+    assert!(!dir.path().join("h").exists(), "a refused load left something");
     // Vertices that nothing leads to are added as they are loaded.
     let matrix = b"%%MatrixMarket matrix coordinate pattern general\n9 9 1\n1 2\n";
     assert_eq!(biombo_with(words("graph add DIR/g -", dir.path()), matrix).status, 0);

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use biombo_base::{Error, Result};
 
+use crate::Edge;
 use crate::ids::{Ids, Interner};
 use crate::input::{EdgeReader, Item};
-use crate::{Edge, VERTICES_MAX};
 
 /// All edges of some files, by dense numbers of their vertices.
 #[derive(Debug, Default)]
@@ -42,12 +42,6 @@ impl EdgeList {
                 match item {
                     Item::Edge(source, destination) => {
                         list.edges.push([interner.number(source)?, interner.number(destination)?]);
-                    }
-                    Item::Vertices { first, last } if last - first >= VERTICES_MAX as u64 => {
-                        let count = u128::from(last - first) + 1;
-                        return Err(Error::invalid(format!(
-                            "the graph has {count} vertices; {VERTICES_MAX} are the most"
-                        )));
                     }
                     Item::Vertices { first, last } => {
                         (first..=last).try_for_each(|id| interner.number(id).map(drop))?;
@@ -93,7 +87,7 @@ mod tests {
         let error = read(&["# Directed graph\n", "# Undirected graph\n"]).unwrap_err();
         assert!(error.to_string().contains("another one that it is not"), "{error}");
         let huge = "%%MatrixMarket matrix coordinate pattern general\n2147483649 2147483649 0\n";
-        assert!(read(&[huge]).unwrap_err().to_string().contains("has 2147483649 vertices"));
+        assert!(read(&[huge]).unwrap_err().to_string().contains("is of 2147483649 vertices"));
         assert!(read(&["1 2\n3 x\n"]).unwrap_err().to_string().starts_with("x, line 2"));
     }
 }

@@ -62,13 +62,13 @@ pub fn biombo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
 
 /// Run it with `args` and `input` on standard input.
 pub fn biombo_with<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>, input: &[u8]) -> Run {
-    let mut child = command()
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command runs");
+    with_input(command().args(args), input)
+}
+
+/// Run a command with `input` on standard input.
+pub fn with_input(command: &mut Command, input: &[u8]) -> Run {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command runs");
     let mut stdin = child.stdin.take().expect("a pipe");
     let input = input.to_vec();
     // Beside, so that a full pipe of its output cannot stop both.

@@ -2,6 +2,7 @@
 
 mod decompress;
 mod matrix_market;
+mod room;
 mod text;
 
 use std::fs::File;
@@ -100,7 +101,8 @@ impl EdgeReader {
     /// The next edge, or vertices that the file names otherwise; `None` at its end.
     ///
     /// # Errors
-    /// `Invalid` for a line that is no edge, with its number and what is wrong; `Corruption` for damaged or cut-off compressed data;
+    /// `Invalid` for a line that is no edge, with its number and what is wrong, and for more vertices at once than a graph can have or than
+    /// there is memory for; `Corruption` for damaged or cut-off compressed data;
     /// `Io`. The reader is of no use afterwards.
     pub fn next_item(&mut self) -> Result<Option<Item>> {
         while let Some((begin, end)) = self.next_line()? {
@@ -120,7 +122,12 @@ impl EdgeReader {
                 None => text::edge(line).map(|edge| edge.map(|(source, destination)| Item::Edge(source, destination))),
             };
             match found {
-                Ok(Some(item)) => return Ok(Some(item)),
+                Ok(Some(item)) => {
+                    if let Item::Vertices { first, last } = item {
+                        room::check(&self.name, (first, last))?;
+                    }
+                    return Ok(Some(item));
+                }
                 Ok(None) => self.heed_comment(begin, end),
                 Err(bad) => return Err(self.bad(&bad)),
             }

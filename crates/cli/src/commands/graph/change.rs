@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use biombo::graph::VERTICES_MAX;
 use biombo::graph::input::{EdgeReader, Item};
 use biombo::graph::pma::{Durability, Update};
 use biombo::graph::team::Team;
@@ -145,14 +144,6 @@ fn read(file: &Path, adds: bool, updates: &SyncSender<Update>) -> biombo_base::R
         let is_taken = match item {
             Item::Edge(source, target) if adds => updates.send(Update::InsertEdge(source, target)).is_ok(),
             Item::Edge(source, target) => updates.send(Update::DeleteEdge(source, target)).is_ok(),
-            // As when a graph is loaded: what a header says would fill the journal and memory of a good graph.
-            Item::Vertices { first, last } if last.saturating_sub(first) >= VERTICES_MAX as u64 => {
-                let name =
-                    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
-                let count = u128::from(last - first) + 1;
-                let message = format!("{name} is of {count} vertices; {VERTICES_MAX} are the most of a graph");
-                return Err(biombo_base::Error::invalid(message));
-            }
             Item::Vertices { first, last } => {
                 !adds || (first..=last).all(|id| updates.send(Update::InsertVertex(id)).is_ok())
             }

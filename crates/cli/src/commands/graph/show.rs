@@ -289,6 +289,9 @@ pub(crate) fn export(args: &ExportArgs) -> Done {
             Format::Csr => return rows(&graph, out).and_then(|()| out.flush()),
             Format::EdgeList | Format::AdjacencyList => {}
         }
+        if args.format == Format::EdgeList {
+            heading(&graph, out)?;
+        }
         for vertex in graph.by_id() {
             let name = graph.id(vertex);
             let neighbors = graph.ids(graph.out_neighbors(vertex));
@@ -315,6 +318,18 @@ pub(crate) fn export(args: &ExportArgs) -> Done {
     let refused = |e: std::io::Error| Failure::failed(format!("cannot write {}: {e}", args.file.display()));
     let file = File::create(&args.file).map_err(refused)?;
     write(&mut BufWriter::with_capacity(256 << 10, file)).map_err(refused)
+}
+
+/// What `graph load` must know of edges that have no direction, and what their reader should: a list of edges names no vertex that has none.
+fn heading(graph: &Graph, out: &mut dyn Write) -> std::io::Result<()> {
+    if !graph.is_directed() {
+        writeln!(out, "# Undirected graph")?;
+    }
+    let is_isolated = |vertex: &u32| graph.out_neighbors(*vertex).is_empty() && graph.in_neighbors(*vertex).is_empty();
+    match (0..graph.vertices() as u32).filter(is_isolated).count() {
+        0 => Ok(()),
+        isolated => writeln!(out, "# Vertices without edges, which are not listed: {isolated}"),
+    }
 }
 
 /// Items of one line, with blanks between them.
