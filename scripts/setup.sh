@@ -43,6 +43,10 @@ missing() {
   fi
   # The tests trace the device syncs of each engine with it.
   command -v strace >/dev/null || echo strace
+  # The tests of kernels compare them with NetworkX. Looked for and not imported, which takes a second; a python3 that is not the system's
+  # does not see the package.
+  python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("networkx") is None)' 2>/dev/null ||
+    dpkg-query -W -f '${Status}' python3-networkx 2>/dev/null | grep -q 'install ok installed' || echo python3-networkx
 }
 
 packages=$(missing | xargs)

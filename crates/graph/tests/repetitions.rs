@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use biombo_base::io::{Io, RealIo};
-use biombo_graph::csr::{Csr, Shape};
+use biombo_graph::csr::{Csr, Shape, file};
 use biombo_graph::generate::Drawn;
 use biombo_graph::ids::Ids;
 use biombo_graph::kernels::pagerank::Stop;
@@ -21,6 +21,21 @@ use biombo_graph::view::View;
 use biombo_graph::{Edge, adjacency, buffered};
 
 const REPETITIONS: usize = 50;
+
+/// Graphs of 2, 16 and 64 sections; in each repetition all threads and placements run over the smallest one, and one of them over the others, in turn:
+/// in 50 repetitions each of them three times.
+const GRAPHS: [(&str, usize, Runs); 3] = [
+    ("kron:11:4", REPETITIONS, Runs::All),
+    ("kron:14:16", REPETITIONS, Runs::OneOfThem),
+    ("kron:16:8", REPETITIONS / 10, Runs::OneOfThem),
+];
+
+/// Which threads and placements run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    All,
+    OneOfThem,
+}
 
 /// Of every kernel: depths, the bits of scores, labels.
 fn answers<V: View>(view: &V, source: u32, team: &mut Team) -> Vec<u64> {
@@ -63,22 +78,29 @@ struct Right<'a> {
     edges: &'a [Edge],
     source: u32,
     answers: Vec<u64>,
+    runs: Runs,
 }
 
 impl Right<'_> {
-    /// By each of the teams, under each placement and under none. How many runs of all kernels.
-    fn check<V: View>(&self, what: &str, view: &V, teams: &mut [Team]) -> usize {
+    /// By each of the teams, under each placement and under none, or by that which it is the turn of. How many runs of all kernels.
+    fn check<V: View>(&self, (turn, what): (usize, &str), view: &V, teams: &mut [Team]) -> usize {
         let load = Load::of(view, &mut teams[0]);
-        for team in &mut *teams {
-            let threads = team.threads();
-            assert!(answers(view, self.source, team) == self.answers, "{what}, {threads} threads");
-            for placement in Placement::ALL {
-                let placed = Placed::new(view, placement, 2, &load);
-                let same = answers(&placed, self.source, team) == self.answers;
-                assert!(same, "{what}, {threads} threads, {placement}");
-            }
+        let all = teams.len() * (1 + Placement::ALL.len());
+        let runs = match self.runs {
+            Runs::All => 0..all,
+            Runs::OneOfThem => turn % all..turn % all + 1,
+        };
+        for run in runs.clone() {
+            let count = teams.len();
+            let (team, placement) = (&mut teams[run % count], Placement::ALL.get(run / count));
+            let found = match placement {
+                Some(placement) => answers(&Placed::new(view, *placement, 2, &load), self.source, team),
+                None => answers(view, self.source, team),
+            };
+            let placement = placement.map_or_else(|| "no placement".to_owned(), ToString::to_string);
+            assert!(found == self.answers, "repetition {turn}: {what}, {} threads, {placement}", team.threads());
         }
-        teams.len() * (1 + Placement::ALL.len())
+        runs.len()
     }
 
     /// The same graph on each medium.
@@ -110,7 +132,7 @@ impl Right<'_> {
             graph.apply(&back);
             let last = teams.len() - 1;
             let snapshot = graph.snapshot(&mut teams[last]);
-            runs += self.check(&format!("repetition {repetition}: {} on {medium}", L::NAME), &snapshot, teams);
+            runs += self.check((repetition, &format!("{} on {medium}", L::NAME)), &snapshot, teams);
         }
         runs
     }
@@ -118,26 +140,37 @@ impl Right<'_> {
 
 #[test]
 fn fifty_repetitions_give_the_same_bits_over_all_layouts_media_placements_and_threads() {
+    GRAPHS.into_iter().for_each(give_the_same_bits);
+}
+
+fn give_the_same_bits((name, repetitions, runs_of): (&str, usize, Runs)) {
     let begun = Instant::now();
     let mut teams: Vec<Team> = (1..=3).map(|threads| Team::new(threads).unwrap()).collect();
-    let drawn = Drawn::named("kron:11:4").unwrap().unwrap();
+    let drawn = Drawn::named(name).unwrap().unwrap();
     let edges = drawn.draw(&mut teams[0]).unwrap().to_vec();
     let ids = Ids::dense(drawn.vertices());
     let csr = Csr::build(ids.len(), &edges, Shape::UNDIRECTED, &mut teams[0]).unwrap();
     let source = (0..csr.vertices() as u32).max_by_key(|vertex| csr.out_degree(*vertex)).unwrap();
     let answers = answers(&csr, source, &mut teams[0]);
-    let right = Right { csr: &csr, ids: &ids, edges: &edges, source, answers };
+    let right = Right { csr: &csr, ids: &ids, edges: &edges, source, answers, runs: runs_of };
     let dir = tempfile::tempdir().unwrap();
+    let io: Arc<dyn Io> = RealIo::shared();
+    let of_csr = dir.path().join("csr-pmem");
+    file::pmem::save(&io, &of_csr, &csr, &ids).unwrap();
+    let (csr_on_pmem, _, _) = file::pmem::open(&io, &of_csr).unwrap();
     let pma = right.kept::<Image>(dir.path(), &mut teams[0]);
     let adjacency = right.kept::<adjacency::Section>(dir.path(), &mut teams[0]);
     let buffered = right.kept::<buffered::Section>(dir.path(), &mut teams[0]);
     let mut runs = 0;
-    for repetition in 0..REPETITIONS {
-        runs += right.check(&format!("repetition {repetition}: csr"), &csr, &mut teams);
+    for repetition in 0..repetitions {
+        runs += right.check((repetition, "csr"), &csr, &mut teams);
+        runs += right.check((repetition, "csr on pmem"), &csr_on_pmem, &mut teams);
         runs += right.check_changing(repetition, &pma, &mut teams);
         runs += right.check_changing(repetition, &adjacency, &mut teams);
         runs += right.check_changing(repetition, &buffered, &mut teams);
     }
     let seconds = begun.elapsed().as_secs_f64();
-    println!("{runs} runs of five kernels in {REPETITIONS} repetitions without a difference, in {seconds:.1} s");
+    println!(
+        "{name}: {runs} runs of five kernels in {repetitions} repetitions without a difference, in {seconds:.1} s"
+    );
 }

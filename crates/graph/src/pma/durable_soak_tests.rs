@@ -1,7 +1,7 @@
 //! One graph that is kept, two threads that insert and delete without regard for each other, snapshots meanwhile, and saves aside: each snapshot is
 //! the graph after some first batches, and so is what is there after reopening. For ten minutes in `make soak`.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -69,14 +69,13 @@ impl Soak {
 
     /// Both write for a while; then all of it once more on the model.
     fn round(&mut self, graph: &Durable, time: Duration, seed: u64, watchdog: &Watchdog) {
-        let (stop, count) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let stop = AtomicBool::new(false);
         let write = |writer: u64| {
             let (mut draw, mut applied) = (Draw(seed * 2 + writer + 1), Vec::new());
             while !stop.load(Relaxed) {
                 let batch = draw.batch();
                 let durability = if draw.batch().len() == 1 { Durability::Sync } else { Durability::Os };
                 applied.push((graph.apply(&batch, durability).unwrap() as usize, batch));
-                count.fetch_add(1, Relaxed);
             }
             applied
         };
@@ -84,12 +83,18 @@ impl Soak {
             let write = &write;
             let writers: Vec<_> = (0..2).map(|writer| scope.spawn(move || write(writer))).collect();
             let (begun, mut snapshots) = (Instant::now(), Vec::new());
-            while begun.elapsed() < time || count.load(Relaxed) < 100 {
+            // A loaded machine may need longer until they come at all.
+            let is_short = |seen: usize| seen < 2 * AMONG_MIN && begun.elapsed() < 100 * time;
+            while begun.elapsed() < time || is_short(snapshots.len()) {
                 let snapshot = graph.snapshot(&mut team()).unwrap();
-                if snapshots.len() < 40 {
-                    snapshots.push(snapshot);
+                let is_new = snapshots.last().is_none_or(|last: &Snapshot<_>| last.sequence() < snapshot.sequence());
+                if is_new {
+                    // Who only looks does not get on.
+                    watchdog.hear();
+                    if snapshots.len() < 40 {
+                        snapshots.push(snapshot);
+                    }
                 }
-                watchdog.hear();
                 std::thread::sleep(time / 40);
             }
             stop.store(true, Relaxed);
