@@ -24,6 +24,11 @@ fn rounds() -> u64 {
     common::kill::rounds("BIOMBO_KILL_ROUNDS", 20)
 }
 
+/// Of many kinds each has a part of the rounds; where rounds are asked for (`make crash`), all of them.
+fn part_of_rounds(parts: u64) -> u64 {
+    common::kill::rounds("BIOMBO_KILL_ROUNDS", (rounds() / parts).max(1))
+}
+
 fn value(line: u64) -> String {
     let length = (line.wrapping_mul(2_654_435_761) % 400) as usize;
     format!("{line}:{}", "v".repeat(length))
@@ -476,19 +481,20 @@ fn no_batch_over_rocksdb_is_halved() {
 #[test]
 fn no_batch_over_the_other_engines_is_halved() {
     for engine in ["leveldb", "wiredtiger", "log"] {
-        kill_batch_writers(engine, "sync", Meanwhile::Nothing, (rounds() / 4).max(1));
+        kill_batch_writers(engine, "sync", Meanwhile::Nothing, part_of_rounds(4));
     }
-    kill_batch_writers("lmdb", "os", Meanwhile::Nothing, (rounds() / 4).max(1));
-    kill_batch_writers("rocksdb", "os", Meanwhile::Nothing, (rounds() / 4).max(1));
-    kill_batch_writers("log", "os", Meanwhile::Nothing, (rounds() / 4).max(1));
+    kill_batch_writers("lmdb", "os", Meanwhile::Nothing, part_of_rounds(4));
+    kill_batch_writers("rocksdb", "os", Meanwhile::Nothing, part_of_rounds(4));
+    kill_batch_writers("log", "os", Meanwhile::Nothing, part_of_rounds(4));
 }
 
 #[test]
 fn no_batch_is_halved_or_lost_while_units_move() {
     kill_batch_writers("log", "os", Meanwhile::Slots, rounds());
     for engine in ["lmdb", "rocksdb"] {
-        kill_batch_writers(engine, "sync", Meanwhile::Slots, (rounds() / 4).max(1));
+        kill_batch_writers(engine, "sync", Meanwhile::Slots, part_of_rounds(4));
     }
+    kill_batch_writers("lmdb", "os", Meanwhile::Slots, part_of_rounds(4));
 }
 
 #[test]
@@ -503,7 +509,7 @@ fn no_batch_is_halved_or_lost_while_keys_are_pinned_ranges_cut_workers_write_and
         (Meanwhile::Plans, "log", "os"),
         (Meanwhile::Plans, "lmdb", "os"),
     ] {
-        kill_batch_writers(engine, durability, meanwhile, (rounds() / 5).max(1));
+        kill_batch_writers(engine, durability, meanwhile, part_of_rounds(5));
     }
 }
 
