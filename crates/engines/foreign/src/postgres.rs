@@ -266,7 +266,8 @@ impl Engine for Postgres {
     fn sync(&self) -> Result<()> {
         self.poison.check()?;
         let mut link = self.link()?;
-        link.commit_at(Durability::Sync).and_then(|()| link.execute(Sql::Sync, &[])).map_err(|e| self.after(e, "sync"))
+        let done = link.commit_at(Durability::Sync).and_then(|()| link.execute(Sql::Sync, &[]));
+        done.map(drop).map_err(|e| self.after(e, "sync"))
     }
 
     fn snapshot(self: Arc<Self>) -> Result<Arc<dyn Snapshot>> {
