@@ -9,7 +9,7 @@ CARGO ?= cargo
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test build record figures figures-moving figures-lab figures-graphs crash soak fuzz vm lint doc clean
+.PHONY: help setup demo test build record reproduce figures figures-moving figures-lab figures-graphs crash soak fuzz vm lint doc clean
 
 help: ## this list
 	@echo 'Biombo: make targets'
@@ -35,6 +35,9 @@ build: setup ## target/release/biombo with every engine
 
 record: build ## measure a few benches, compare them with docs/record.jsonl, and keep them there unless something got slower
 	@scripts/record.sh "$$CARGO_TARGET_DIR/release/biombo"
+
+reproduce: build ## do all published experiments again: their tables, report pages and runs in target/reproduce, the seconds that each took (two hours)
+	@scripts/reproduce.sh "$$CARGO_TARGET_DIR/release/biombo"
 
 figures: build ## measure the engine log beside its peers: every figure it is held to, in an hour and a half (scripts/figures.sh --list: parts)
 	@scripts/figures.sh log

@@ -18,8 +18,9 @@
 # zstdcat unpacks it. Without it `trace` is skipped, with a word why.
 #
 # BIOMBO: the command to measure (target/release/biombo). BIOMBO_ADVICE: where each advice is kept as JSON, and its trials as JSON lines
-# (target/advice). The exit status is 1 where an advised store has less than 90 % of the best one's throughput, or its advice took more than
-# a tenth of the exhaustive run's time.
+# (target/advice); what is there of the workloads that are measured now is removed first, so that no figure of an earlier day fills a gap. The exit
+# status is 1 where an advised store has less than 90 % of the best one's throughput, where its advice took more than a tenth of the exhaustive
+# run's time, or where a workload of those asked for (with --summary and without names: of all eight) was not measured.
 set -uo pipefail
 from=$PWD
 cd "$(dirname "$0")/.."
@@ -47,20 +48,24 @@ declare -A what=(
   [large]='values of 100 KB, 10,000 of them: half reads, half updates'
 )
 
-# One line a workload, out of the JSON that was kept: workload, advised, best, ratio, share of time; then whether all is as it should be.
+# One line a workload of those named, out of the JSON that was kept: workload, advised, best, ratio, share of time; then whether all is as it
+# should be. One that is not there, or says nothing, is not.
 summary() {
-  local workload
+  local workload line
   # The fields that are needed stand at the head of what the exhaustive run said.
   local fields='s/.*"exhaustive":\{"advised":"([^"]*)","best":"([^"]*)","advised_by_best":([^,]*),"advice_share":([^,]*),.*/\1\t\2\t\3\t\4/p'
-  for workload in "${all[@]}"; do
-    [ -e "$kept/$workload.json" ] || continue
-    sed -nE "$fields" "$kept/$workload.json" | sed "s/^/$workload\t/"
+  for workload in "$@"; do
+    line=
+    [ -e "$kept/$workload.json" ] && line=$(sed -nE "$fields" "$kept/$workload.json")
+    printf '%s\t%s\n' "$workload" "${line:-$'-\t-\tnone\tnone'}"
   done | awk -F '\t' '
     BEGIN { form = "%-9s  %-42s  %-42s  %10s  %14s\n"; printf form, "workload", "advised", "best", "of it", "share of time" }
-    { near = $4 != "null" && $4 >= 0.9; quick = $5 <= 0.1; all++; nears += near; quicks += quick
+    { all++ }
+    $4 == "none" { missing = missing " " $1; printf form, $1, "not measured", "-", "-", "-"; next }
+    { near = $4 != "null" && $4 >= 0.9; quick = $5 != "null" && $5 <= 0.1; nears += near; quicks += quick
       printf form, $1, $2, $3, ($4 == "null" ? "failed" : sprintf("%.1f %%", 100 * $4)), sprintf("%.1f %%", 100 * $5) }
-    END { if (!all) { print "nothing was measured yet"; exit 1 }
-          printf "\n%d of %d within 10 %% of the best, %d of %d for a tenth of the time or less\n", nears, all, quicks, all
+    END { printf "\n%d of %d within 10 %% of the best, %d of %d for a tenth of the time or less\n", nears, all, quicks, all
+          if (missing) print "not measured:" missing
           exit nears < all || quicks < all }'
 }
 
@@ -69,7 +74,7 @@ workloads=()
 while [ $# -gt 0 ]; do
   case $1 in
     --list) for workload in "${all[@]}"; do printf '%-6s %s\n' "$workload" "${what[$workload]}"; done; exit 0 ;;
-    --summary) summary; exit ;;
+    --summary) summary "${all[@]}"; exit ;;
     --trace | --budget | --seconds | --records | --engine | --durability)
       [ $# -ge 2 ] || fail "$1 needs a value"
       case $1 in
@@ -91,6 +96,9 @@ work=$kept/work.$$
 mkdir "$work" || fail "cannot write below $kept"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
+for workload in "${workloads[@]}"; do
+  rm -f "$kept/$workload.json" "$kept/$workload.jsonl" || fail "cannot remove what is kept of $workload below $kept"
+done
 
 # The requests of the virtual disk as a trace: `version,time,op,size,lbn` below a line of names; the op is that of SCSI, 28 and 88 read, 2a and
 # 8a write. A block is a key.
@@ -124,4 +132,4 @@ for workload in "${workloads[@]}"; do
   echo "== $workload took $((SECONDS - begun)) s" >&2
 done
 echo
-summary
+summary "${workloads[@]}"

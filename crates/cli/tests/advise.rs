@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{biombo_with, command, has_engine, run, words};
@@ -241,4 +241,57 @@ fn trials_of_more_data_than_the_memory_have_their_share_of_the_caches_and_what_w
     let help = run("advise --help", dir.path()).ok();
     let text = help.text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("scatter alike") && text.contains("its share of --cache-bytes"), "{text}");
+}
+
+/// What the judge of the advice says of results in `kept`: its words, and its exit status.
+fn judged(kept: &Path, args: &[&str]) -> (String, Option<i32>) {
+    let done = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/advise.sh"))
+        .args(args)
+        .env("BIOMBO_ADVICE", kept)
+        // A command that answers as if every advice were good.
+        .env("BIOMBO", kept.join("answers"))
+        .env("BIOMBO_DATA", kept.join("nowhere"))
+        .output()
+        .expect("bash");
+    (String::from_utf8_lossy(&done.stdout).into_owned(), done.status.code())
+}
+
+/// An answer of the command, with so much of the best one's throughput for such a share of the time.
+fn answer(by_best: &str, share: &str) -> String {
+    format!(
+        r#"{{"ranking":[],"exhaustive":{{"advised":"log","best":"lmdb","advised_by_best":{by_best},"advice_share":{share},"seconds":9}}}}"#
+    )
+}
+
+/// Fails if a workload that was not measured is left out of what is judged, or if one is filled in from an earlier day.
+#[test]
+fn advice_is_judged_over_all_eight_workloads_and_by_no_results_of_before() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempdir().expect("a directory");
+    let keep = |workload: &str, text: &str| fs::write(dir.path().join(workload).with_extension("json"), text);
+    for workload in ["a", "b", "c", "d", "e", "f", "trace", "large"] {
+        keep(workload, &answer("0.95", "0.08")).expect("write");
+    }
+    let (table, status) = judged(dir.path(), &["--summary"]);
+    assert!(status == Some(0) && table.contains("8 of 8 within 10 %"), "{table}");
+    for (broken, told) in [("{}", "not measured: large"), (&answer("0.89", "0.08"), "7 of 8 within")] {
+        keep("large", broken).expect("write");
+        let (table, status) = judged(dir.path(), &["--summary"]);
+        assert!(status == Some(1) && table.contains(told), "{table}");
+    }
+    keep("large", &answer("0.95", "0.11")).expect("write");
+    let (table, status) = judged(dir.path(), &["--summary"]);
+    assert!(status == Some(1) && table.contains("7 of 8 for a tenth"), "{table}");
+
+    // The trace cannot be had this time; its result of before is gone.
+    keep("large", &answer("0.95", "0.08")).expect("write");
+    let answers = dir.path().join("answers");
+    fs::write(&answers, format!("#!/bin/sh\necho '{}'\n", answer("0.95", "0.08"))).expect("write");
+    fs::set_permissions(&answers, fs::Permissions::from_mode(0o755)).expect("make it a program");
+    let (table, status) = judged(dir.path(), &["a", "trace"]);
+    assert!(status == Some(1) && table.contains("1 of 2 within") && table.contains("not measured: trace"), "{table}");
+    let (table, status) = judged(dir.path(), &["--summary"]);
+    assert!(status == Some(1) && table.contains("7 of 8 within") && table.contains("not measured: trace"), "{table}");
+    let (table, status) = judged(dir.path(), &["a"]);
+    assert!(status == Some(0) && table.contains("1 of 1 within"), "{table}");
 }

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -63,4 +64,78 @@ fn all_runs_of_an_experiment_are_in_the_file_and_one_that_cannot_be_made_is_refu
     let steps = fs::read_to_string(dir.path().join("steps.jsonl")).expect("the steps");
     let first: serde_json::Value = serde_json::from_str(steps.lines().next().expect("a step")).expect("an object");
     assert_eq!(first["bench"], "graph");
+}
+
+/// What `--list` says of each experiment, by its name.
+fn listed() -> Vec<serde_json::Value> {
+    let dir = tempdir().expect("a directory");
+    let all = run("reproduce --list --json", dir.path()).ok();
+    all.text().lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+/// Fails if the list says what an experiment needs and not what of it is missing here, or how long the rest takes.
+#[test]
+fn the_list_says_what_is_missing_here_and_how_long_the_rest_takes() {
+    let all = listed();
+    assert_eq!(all.len(), 5);
+    for one in &all {
+        let (name, lacks) = (one["name"].as_str().expect("a name"), one["lacks"].as_array().expect("a list"));
+        let (runs, minutes) = (one["runs"].as_u64().expect("runs"), one["minutes"].as_f64().expect("minutes"));
+        assert!((runs > 0) == (minutes > 0.0) && minutes < 60.0, "{one}");
+        assert!(runs > 0 || !lacks.is_empty(), "{name} cannot be done, and nothing is missing");
+        let lacks_leveldb = lacks.iter().any(|lack| lack.as_str().is_some_and(|lack| lack.contains("leveldb")));
+        let needs_leveldb = ["leveldb-sizes", "repart-kv"].contains(&name);
+        assert_eq!(lacks_leveldb, needs_leveldb && !has_engine("leveldb"), "{one}");
+    }
+    let dir = tempdir().expect("a directory");
+    let text = run("reproduce --list", dir.path()).ok().text().to_owned();
+    assert!(text.contains(" runs (an estimate") || text.contains("cannot be done here"), "{text}");
+}
+
+/// Every experiment in turn at a scale that only tries whether all works. Fails if one that fails ends the others, or if a page is missing.
+#[test]
+fn all_experiments_are_done_in_turn_and_one_that_fails_keeps_none_from_it() {
+    if !has_engine("lmdb") || !has_engine("leveldb") {
+        return;
+    }
+    let dir = tempdir().expect("a directory");
+    // A command that can do one of them alone.
+    let biombo = dir.path().join("biombo");
+    let real = command().get_program().to_owned();
+    let text = format!(
+        "#!/bin/sh\n[ \"$1 $2\" = 'reproduce --list' ] && exec {0} \"$@\"\n[ \"$2\" = logstore ] && exec {0} \"$@\" --engine lmdb --scale \
+         0.001 --dir {1}\necho broken >&2\nexit 1\n",
+        Path::new(&real).display(),
+        dir.path().join("runs").display()
+    );
+    fs::write(&biombo, text).expect("write");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&biombo, executable).expect("make it a program");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/reproduce.sh");
+    let kept = dir.path().join("kept");
+    let done = Command::new(script).arg(&biombo).env("BIOMBO_REPRODUCE", &kept).output().expect("bash");
+    let table = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!(done.status.code(), Some(1), "{table}");
+    assert_eq!(table.lines().count(), 1 + 5, "{table}");
+    assert_eq!(table.matches("failed (exit status 1)").count(), 4, "{table}");
+    let logstore = table.lines().find(|line| line.starts_with("logstore ")).expect("a line");
+    assert!(logstore.contains("published conclusions hold"), "{table}");
+    assert_eq!(fs::read_to_string(kept.join("seconds.txt")).expect("the table"), table);
+    assert!(fs::read_to_string(kept.join("logstore.html")).expect("a page").contains("</html>"));
+    assert_eq!(fs::read_to_string(kept.join("logstore.jsonl")).expect("the runs").lines().count(), 8 * 3);
+}
+
+#[test]
+fn repetitions_are_those_that_are_asked_for() {
+    if !has_engine("lmdb") {
+        return;
+    }
+    let dir = tempdir().expect("a directory");
+    let line = "reproduce logstore --scale 0.001 --engine lmdb --repeat 1 --dir DIR/runs --json --runs DIR/kept.jsonl";
+    let done = run(line, dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert_eq!(fs::read_to_string(dir.path().join("kept.jsonl")).expect("the runs").lines().count(), 8);
+    let refused = run("reproduce dgap-numa --repeat 2", dir.path());
+    assert!(refused.status == 2 && refused.stderr.contains("--repeat is of stores"), "{}", refused.stderr);
+    assert_eq!(run("reproduce logstore --repeat 0", dir.path()).status, 2);
 }

@@ -97,6 +97,10 @@ pub struct IndexFigures {
     pub memory_bytes: u64,
     /// Checkpoints of it that were written since the instance was opened.
     pub checkpoints: u64,
+    /// Bytes that they wrote.
+    pub checkpoint_written_bytes: u64,
+    /// The time of their work together, in seconds: without what they wait between steps, so as not to be in anybody's way.
+    pub checkpoint_seconds: f64,
     /// What a checkpoint takes on disk, in bytes; 0 where there is none.
     pub checkpoint_bytes: u64,
     /// How long opening took until the first read could be answered, in seconds.
@@ -115,6 +119,8 @@ impl IndexFigures {
         instances.into_iter().reduce(|sum, one| Self {
             memory_bytes: sum.memory_bytes + one.memory_bytes,
             checkpoints: sum.checkpoints + one.checkpoints,
+            checkpoint_written_bytes: sum.checkpoint_written_bytes + one.checkpoint_written_bytes,
+            checkpoint_seconds: sum.checkpoint_seconds + one.checkpoint_seconds,
             checkpoint_bytes: sum.checkpoint_bytes + one.checkpoint_bytes,
             opened_seconds: sum.opened_seconds.max(one.opened_seconds),
             opened_from_checkpoint: match (sum.opened_from_checkpoint, one.opened_from_checkpoint) {

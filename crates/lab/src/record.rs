@@ -10,7 +10,7 @@ use biombo_engine::{Compaction, CompactionTail};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::amplification::Amplification;
+use crate::amplification::{Amplification, Ways};
 use crate::driver::Timeline;
 use crate::measure::Host;
 use crate::workload::Shift;
@@ -247,6 +247,11 @@ impl From<Option<Compaction>> for CompactionFigures {
 }
 
 impl Record {
+    /// Write amplification of the run phase by the kernel's counters or the device's; see [`Amplification::waf_of_run`].
+    pub fn waf_of_run(&self, way: impl Fn(&Ways<u64>) -> Option<u64>) -> Option<f64> {
+        self.amplification.as_ref()?.waf_of_run(way, self.unflushed_write_bytes)
+    }
+
     /// The label of engine and layout in tables and plots, such as `lmdb`, `lmdb hard-8`, or `lmdb hard-8 pinned-2 moving 1s`.
     pub fn label(&self) -> String {
         let repartition = Some(self.repartition.as_str()).filter(|repartition| *repartition != "off");

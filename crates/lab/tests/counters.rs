@@ -10,12 +10,16 @@ use biombo_lab::bench::{Plan, Silent, run};
 use biombo_lab::measure::process;
 use biombo_lab::process::{WorkerCommand, worker};
 use biombo_lab::record::Record;
+use biombo_lab::spec::Partitioning;
 use biombo_lab::workload::{Distribution, Task, Workload};
 
 const WORKER: &str = "BIOMBO_LAB_COUNTERS_WORKER";
 
-/// Somebody else on the machine who syncs the file system has pages written that are stored to once more: the kernel counts them, no engine can.
-const ATTEMPTS: usize = 4;
+/// Runs of which the median is held against the kernel. Somebody else on the machine who syncs the file system has pages written that are stored
+/// to once more: the kernel counts them, no engine can. Where the median of the first is off, it is that of all.
+const RUNS: [usize; 2] = [3, 7];
+/// How far apart the counters may be.
+const PERCENT_MAX: f64 = 5.0;
 
 fn registry() -> Registry {
     let mut registry = Registry::new();
@@ -43,8 +47,11 @@ fn is_counted(dir: &Path) -> bool {
     before.zip(process::traffic()).is_some_and(|(before, after)| after.since(before).written_bytes >= BYTES)
 }
 
-/// Loading at `os`, half updates at `durability`, keys of 16 bytes and values of 1,000, one thread, in `dir`.
-fn one(engine: &str, durability: Durability, (records, operations): (u64, u64), dir: &Path) -> Record {
+/// Used directly by one thread, or in so many `hard` partitions by as many.
+type Layout = Option<u32>;
+
+/// Loading at `os`, half updates at `durability`, keys of 16 bytes and values of 1,000, in `dir`.
+fn one(engine: &str, layout: Layout, durability: Durability, (records, operations): (u64, u64), dir: &Path) -> Record {
     let command = WorkerCommand {
         program: std::env::current_exe().expect("this program has a file"),
         args: ["--exact", "worker_entry", "--nocapture", "--test-threads=1"].map(str::to_owned).into(),
@@ -57,7 +64,9 @@ fn one(engine: &str, durability: Durability, (records, operations): (u64, u64), 
         records,
         operations,
         durability,
-        threads: vec![1],
+        threads: vec![layout.unwrap_or(1)],
+        partitionings: vec![if layout.is_some() { Partitioning::Hard } else { Partitioning::None }],
+        partitions: vec![layout.unwrap_or(1)],
         cache_bytes: Some(16 << 20),
         dir: Some(dir.to_owned()),
         ..Plan::default()
@@ -79,17 +88,30 @@ fn own_counters_agree_with_the_kernel_s() {
     }
     let volumes = [(Durability::Os, (30_000, 30_000)), (Durability::Sync, (5_000, 16_000))];
     for (durability, volume) in volumes {
-        for engine in ["log", "micro-btree", "micro-lsm"] {
-            let mut apart = Vec::new();
-            while apart.len() < ATTEMPTS && apart.iter().all(|percent: &f64| percent.abs() >= 5.0) {
-                let record = one(engine, durability, volume, home.path());
-                println!("{engine} at {durability:?}: {:?}", record.waf_by);
-                let (own, process) = (record.waf_by.engine.expect("it counts"), record.waf_by.process);
-                assert!(own >= 1.0, "{engine} at {durability:?}: {own}");
-                apart.push(100.0 * (own / process.expect("so does the kernel") - 1.0));
+        for (engine, layout) in ["log", "micro-btree", "micro-lsm"].iter().flat_map(|e| [(e, None), (e, Some(2))]) {
+            let what = format!("{engine} {} at {durability:?}", layout.map_or("directly", |_| "hard-2, 2 threads,"));
+            let mut apart: Vec<f64> = Vec::new();
+            for runs in RUNS {
+                while apart.len() < runs {
+                    let record = one(engine, layout, durability, volume, home.path());
+                    println!("{what}: {:?}", record.waf_by);
+                    let (own, process) = (record.waf_by.engine.expect("it counts"), record.waf_by.process);
+                    assert!(own >= 1.0, "{what}: {own}");
+                    apart.push(100.0 * (own / process.expect("so does the kernel") - 1.0));
+                }
+                if median(&apart).abs() < PERCENT_MAX {
+                    break;
+                }
             }
-            let is_near = apart.iter().any(|percent| percent.abs() < 5.0);
-            assert!(is_near, "{engine} at {durability:?}: percent by its own counters above the kernel's: {apart:?}");
+            let off = median(&apart);
+            assert!(off.abs() < PERCENT_MAX, "{what}: {off:.1} % above the kernel's by its own counters, of {apart:?}");
         }
     }
+}
+
+/// Of an odd number of them.
+fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use biombo_lab::bench::{Outcome, Plan};
 use biombo_lab::graph::Step;
 use biombo_lab::process::WorkerCommand;
-use biombo_lab::reproduce::{EXPERIMENTS, GraphWork, Lack, StoreWork, Work};
+use biombo_lab::reproduce::{EXPERIMENTS, Experiment, GraphWork, Lack, Outlook, StoreWork, Work};
 use clap::Args;
 
 use super::bench::page::Page;
@@ -33,8 +33,8 @@ it is done: `biombo bench show` makes tables and a report of what was done befor
       What is not there, such as PostgreSQL, is left out and named
   repart-kv
       YCSB over engines used directly, in one and in eight partitions, and in eight that repartition themselves every second, by one
-      and two clients, 50,000 records, 2 seconds a run: what was published (A and D over LMDB and Tkrzw) five times, B, C, E and F and
-      other engines once: 437 runs with every engine
+      and two clients, 50,000 records: what was published (A and D over LMDB and Tkrzw) five times, 2 seconds a run; B, C, E and F and
+      other engines three times, half a second a run, which repartition themselves every quarter of one: 981 runs with every engine
   dgap-numa
       PageRank, betweenness, breadth-first search and connected components over graphs that change beside a static one, by one thread, two and
       more where there are processors; with vertices dealt to two NUMA nodes by halves and in turn, and with all memory near or far; six
@@ -54,12 +54,15 @@ pub(crate) struct ReproduceArgs {
     /// The experiment, by its name in --list
     #[arg(value_name = "NAME", required_unless_present = "list")]
     name: Option<String>,
-    /// Print all experiments and what they need
+    /// Print all experiments, what they need, what of it this build and this machine lack, and about how long they take
     #[arg(long, conflicts_with = "name")]
     list: bool,
     /// The number of operations, by that of the default
     #[arg(long, value_name = "F", default_value_t = 1.0)]
     scale: f64,
+    /// Repetitions of every run over stores, instead of those of the experiment
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: Option<u32>,
     /// Only these engines, of those that the experiment measures
     #[arg(long, value_name = "E,..", value_delimiter = ',')]
     engine: Vec<String>,
@@ -102,6 +105,7 @@ fn stores(args: &ReproduceArgs, name: &str, work: StoreWork) -> Done {
         .into_iter()
         .map(|plan| Plan {
             engines: chosen(&plan.engines, &args.engine),
+            repeat: args.repeat.unwrap_or(plan.repeat),
             dir: args.dir.first().cloned(),
             more_dirs: args.dir.iter().skip(1).cloned().collect(),
             ..plan
@@ -161,6 +165,11 @@ fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
     if !args.engine.is_empty() {
         return Err(Failure::usage("--engine is of stores: this experiment is of graphs"));
     }
+    if args.repeat.is_some() {
+        return Err(Failure::usage(
+            "--repeat is of stores: this experiment of graphs has the repetitions that its intervals need",
+        ));
+    }
     if args.dir.len() > 1 {
         return Err(Failure::usage(
             "--dir has several directories, which are for the partitions of stores: for this experiment of graphs name the one where SNAP's \
@@ -219,15 +228,38 @@ fn chosen(all: &[String], wanted: &[String]) -> Vec<String> {
     all.iter().filter(|engine| wanted.is_empty() || wanted.contains(engine)).cloned().collect()
 }
 
+/// An experiment with what it would meet here.
+#[derive(serde::Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    experiment: &'a Experiment,
+    #[serde(flatten)]
+    here: Outlook,
+}
+
 fn list(args: &ReproduceArgs) -> Done {
     let mut out = Out::new();
+    let registry = registry();
+    let temporary = std::env::temp_dir();
+    let free_bytes = biombo_lab::measure::disk::free_bytes(args.dir.first().unwrap_or(&temporary)).ok();
     for experiment in &EXPERIMENTS {
+        let here = experiment.outlook(&registry, biombo_lab::measure::host::memory_bytes(), free_bytes);
         if args.json.json {
-            out.json(experiment)?;
+            out.json(&Listed { experiment, here })?;
             continue;
         }
         let state = if experiment.work.is_some() { "" } else { " (not in this version)" };
         out.line(format_args!("{}{state}\n  {}\n  needs {}", experiment.name, experiment.title, experiment.needs))?;
+        for lack in &here.lacks {
+            out.line(format_args!("  lacks here: {lack}"))?;
+        }
+        match here.runs {
+            0 => out.line("  cannot be done here")?,
+            runs => out.line(format_args!(
+                "  takes about {:.0} minutes at scale 1 with what is here: {runs} runs (an estimate, for two cores and an NVMe device)",
+                here.minutes.max(1.0)
+            ))?,
+        }
     }
     out.finish()
 }

@@ -278,17 +278,19 @@ impl Engine for WiredTiger {
 
     fn stats(&self) -> Result<Stats> {
         let session = self.session()?;
-        let mut figures = [0; 8];
+        let mut figures = [0; 9];
         // SAFETY: (FW2) the session is this thread's; (FC2) the array is live.
         match unsafe { ffi::biombo_wt_statistics(session.session, &mut figures) } {
             0 => {}
             code => return Err(self.error(code, "read the statistics of")),
         }
-        let [cache, asked, read, blocks, log, checkpoints, milliseconds, slowest] =
+        let [cache, asked, read, blocks, log, checkpoints, milliseconds, slowest, dirty] =
             figures.map(|n| u64::try_from(n).unwrap_or(0));
         Ok(Stats {
             physical_bytes: Some(self.home.physical_bytes()?),
             written_bytes: Some(blocks + log),
+            // As large as they are in memory; closing writes them, in a last checkpoint.
+            unflushed_bytes: Some(dirty),
             cache_bytes: Some(cache),
             cache_hits_misses: Some((asked.saturating_sub(read), read)),
             // Of its checkpoints' times it keeps the sum and the extremes, no median.

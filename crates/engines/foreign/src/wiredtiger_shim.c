@@ -242,21 +242,21 @@ biombo_wt_backup_next(WT_CURSOR *cursor, const char **name)
 	return (cursor->get_key(cursor, name));
 }
 
-/* Eight statistics of the connection, in the order of the array below. */
+/* Nine statistics of the connection, in the order of the array below. */
 int
-biombo_wt_statistics(WT_SESSION *session, int64_t out[8])
+biombo_wt_statistics(WT_SESSION *session, int64_t out[9])
 {
-	static const int wanted[8] = {WT_STAT_CONN_CACHE_BYTES_INUSE, WT_STAT_CONN_CACHE_PAGES_REQUESTED,
+	static const int wanted[9] = {WT_STAT_CONN_CACHE_BYTES_INUSE, WT_STAT_CONN_CACHE_PAGES_REQUESTED,
 	    WT_STAT_CONN_CACHE_READ, WT_STAT_CONN_BLOCK_BYTE_WRITE, WT_STAT_CONN_LOG_BYTES_WRITTEN,
 	    WT_STAT_CONN_TXN_CHECKPOINT, WT_STAT_CONN_TXN_CHECKPOINT_TIME_TOTAL,
-	    WT_STAT_CONN_TXN_CHECKPOINT_TIME_MAX};
+	    WT_STAT_CONN_TXN_CHECKPOINT_TIME_MAX, WT_STAT_CONN_CACHE_BYTES_DIRTY};
 	WT_CURSOR *cursor;
 	const char *description, *printable;
 	int i, ret, closed;
 
 	if ((ret = session->open_cursor(session, "statistics:", NULL, "statistics=(fast)", &cursor)) != 0)
 		return (ret);
-	for (i = 0; i < 8 && ret == 0; i++) {
+	for (i = 0; i < 9 && ret == 0; i++) {
 		cursor->set_key(cursor, wanted[i]);
 		if ((ret = cursor->search(cursor)) == 0)
 			ret = cursor->get_value(cursor, &description, &printable, &out[i]);

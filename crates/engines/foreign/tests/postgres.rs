@@ -122,6 +122,36 @@ fn a_server_that_ends_one_of_its_processes_ends_whole() {
 }
 
 #[test]
+fn a_sync_that_changes_nothing_makes_what_stands_before_it_durable() {
+    let Some(kind) = kind() else { return };
+    let (_home, dir) = home();
+    let engine = open(&kind, &dir);
+    let address = format!("host={} user=biombo dbname=postgres", lock_file(&dir)[4]);
+    let mut client =
+        address.parse::<postgres::Config>().and_then(|config| config.connect(postgres::NoTls)).expect("connect");
+    // Nobody else flushes the log meanwhile: its writer would, of itself, every 200 ms.
+    client.batch_execute("ALTER SYSTEM SET wal_writer_delay = '10s'").expect("set");
+    client.batch_execute("SELECT pg_reload_conf()").expect("reload");
+    let mut position = |of: &str| {
+        let row = client.query_one(&format!("SELECT (pg_current_wal_{of}_lsn() - '0/0')::text"), &[]).expect("ask");
+        row.get::<_, String>(0).parse::<u64>().expect("a position")
+    };
+    let absent = Op::Delete { key: b"absent" };
+    let empty = Op::DeleteRange { from: b"x", to: Some(b"y") };
+    let cases: [&[Op<'_>]; 5] =
+        [&[], &[absent], &[empty], &[absent, empty], &[Op::DeleteRange { from: b"x", to: None }]];
+    let mut waited = 0;
+    for (i, case) in cases.iter().enumerate() {
+        put(&engine, format!("k{i}").as_bytes(), Durability::Os);
+        let put_at = position("insert");
+        waited += u32::from(position("flush") < put_at);
+        engine.apply(case, Durability::Sync).expect("change nothing");
+        assert!(position("flush") >= put_at, "case {i}: an acknowledged sync left what was put before it in memory");
+    }
+    assert!(waited > 0, "the log was flushed each time before anybody asked: this shows nothing");
+}
+
+#[test]
 fn a_batch_of_several_statements_is_seen_whole_or_not_at_all() {
     let Some(kind) = kind() else { return };
     let (_home, dir) = home();

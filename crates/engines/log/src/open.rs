@@ -265,13 +265,15 @@ impl Engine for LogEngine {
     }
 
     fn stats(&self) -> Result<Stats> {
-        let cleaned = self.lock_cleaner().figures();
+        let (cleaned, tail) = self.lock_cleaner().figures();
         let writer = self.lock_writer();
         let log = writer.log.stats();
         let (used, opened_seconds) = self.opened;
         let index = IndexFigures {
             memory_bytes: self.index.memory_bytes() as u64,
             checkpoints: writer.standing.count,
+            checkpoint_written_bytes: writer.standing.written_bytes,
+            checkpoint_seconds: writer.standing.busy_ns as f64 / 1e9,
             checkpoint_bytes: writer.standing.image_bytes,
             opened_seconds,
             opened_from_checkpoint: writer.standing.gone.map(|_| used.checkpoint_keys),
@@ -287,6 +289,7 @@ impl Engine for LogEngine {
             cache_bytes: self.reader.is_direct().then_some(log.cache_bytes),
             cache_hits_misses: self.reader.is_direct().then_some((log.cache_hits, log.cache_misses)),
             compaction: Some(cleaned),
+            compaction_tail: Some(tail),
             segments: Some(self.segments(&writer)),
             index: Some(index),
             options: self.options.clone(),

@@ -56,8 +56,8 @@ fn not_own(dir: &Path, lsn: Lsn) -> Error {
     Error::corruption(dir, 0, format!("record {lsn} is none of this engine"))
 }
 
-/// Open or create the journal of the instance in `home`, and do to the engine what it has from `from` on. `is_own`: operations that the engine
-/// journals.
+/// Open or create the journal of the instance in `home`, and do to the engine what it has from `from` on: so many bytes of records. `is_own`:
+/// operations that the engine journals.
 pub(crate) fn open(
     io: &Arc<dyn Io>,
     home: &Path,
@@ -65,21 +65,24 @@ pub(crate) fn open(
     from: Lsn,
     is_own: fn(&Op<'_>) -> bool,
     mut take_up: impl FnMut(&[Op<'_>]) -> Result<()>,
-) -> Result<Journal> {
+) -> Result<(Journal, u64)> {
     let dir = home.join(DIR);
+    let mut taken_bytes = 0;
     let mut replay = |lsn: Lsn, record: &[u8]| {
         if lsn < from {
             return Ok(());
         }
         let ops = decode(record).filter(|ops| ops.iter().all(is_own));
-        take_up(&ops.ok_or_else(|| not_own(&dir, lsn))?)
+        take_up(&ops.ok_or_else(|| not_own(&dir, lsn))?)?;
+        taken_bytes += record.len() as u64;
+        Ok(())
     };
     let journal = Journal::open(Arc::clone(io), &dir, options.clone(), &mut replay)?;
     if journal.first_lsn() > from || journal.next_lsn() < from {
         let why = format!("it does not have the records from {from} on; restore the directory from a copy");
         return Err(Error::corruption(dir, 0, why));
     }
-    Ok(journal)
+    Ok((journal, taken_bytes))
 }
 
 /// Append `ops` as one record, as durable as asked; `scratch` is its bytes afterwards. `Full` and `Invalid`: nothing was written. After any

@@ -124,3 +124,38 @@ fn a_btree_that_is_refused_something_keeps_what_it_acknowledged() {
 fn an_lsm_tree_that_is_refused_something_keeps_what_it_acknowledged() {
     refused_anywhere(lsm_of, 1500);
 }
+
+/// Fails if what an opening takes up from the journal counts for nothing: each life ends before a checkpoint is due, and the journal would grow
+/// by all that it puts, for ever.
+#[test]
+fn a_b_tree_that_is_killed_again_and_again_journals_no_more_than_its_bound() {
+    const BOUND: u64 = 64 << 10;
+    let mut own = btree::BtreeOptions { checkpoint_bytes: BOUND, ..btree::BtreeOptions::of(&OpenOptions::new(DIR)) };
+    own.journal.segment_bytes = 16 << 10;
+    own.journal.recycle_segments_max = 0;
+    let mut sim = disk(7);
+    let mut counts = Vec::new();
+    for life in 0..12u32 {
+        let engine =
+            btree::open_with(Arc::new(sim.clone()), &OpenOptions::new(DIR), &own, Behaviour::Honest).expect("open");
+        for put in 0..40u32 {
+            let op = Op::Put { key: &(life * 1_000 + put).to_be_bytes(), value: &[7; 1_000] };
+            engine.apply(&[op], Durability::Os).expect("put");
+        }
+        let journal = sim.files().into_iter().filter(|(path, _)| path.starts_with(format!("{DIR}/journal")));
+        counts.push(journal.map(|(_, bytes)| bytes).sum::<u64>());
+        sim = {
+            let killed = sim.crash(sim.event_count(), Crash::Kill);
+            drop(engine);
+            killed
+        };
+    }
+    // The bound, what one life puts beyond it, and the segments that are made ahead.
+    assert!(
+        counts.iter().all(|bytes| *bytes <= 2 * BOUND + 4 * (16 << 10)),
+        "bytes of the journal, by life: {counts:?}"
+    );
+    let engine =
+        btree::open_with(Arc::new(sim.clone()), &OpenOptions::new(DIR), &own, Behaviour::Honest).expect("open");
+    assert_eq!(engine.stats().expect("stats").keys, Some(12 * 40));
+}

@@ -18,12 +18,15 @@ pub(crate) struct Sample {
     pub(crate) disk_bytes: Option<u64>,
     pub(crate) compaction: CompactionFigures,
     pub(crate) index_checkpoints: Option<u64>,
+    pub(crate) index_checkpoint_bytes: Option<u64>,
+    pub(crate) index_checkpoint_seconds: Option<f64>,
 }
 
 impl Sample {
-    /// Bytes written, those that the engine owes included.
+    /// Bytes written, those that the engine owes included by the counters of its own or of others.
     fn owed(&self) -> Ways<u64> {
-        Ways { own: self.written.own.map(|own| own + self.unflushed_bytes.unwrap_or(0)), ..self.written }
+        let with = |bytes: Option<u64>| bytes.map(|bytes| bytes + self.unflushed_bytes.unwrap_or(0));
+        Ways { own: with(self.written.own), statistics: with(self.written.statistics), ..self.written }
     }
 
     /// As the beginning of the next phase.
@@ -66,6 +69,10 @@ impl PhaseFigures {
                 ..CompactionFigures::default()
             },
             index_checkpoints: since_opened(base, end, &|s| s.index_checkpoints),
+            index_checkpoint_bytes: since_opened(base, end, &|s| s.index_checkpoint_bytes),
+            index_checkpoint_seconds: end
+                .index_checkpoint_seconds
+                .map(|seconds| (seconds - base.index_checkpoint_seconds.unwrap_or(0.0)).max(0.0)),
             series: Series::of(base, samples),
         }
     }

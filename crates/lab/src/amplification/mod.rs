@@ -12,7 +12,7 @@
 //! Invariants:
 //! 1. Counters are cumulative. The increments of a series are never negative and add up to the phase's figure.
 //! 2. What an engine has still to write for what was put belongs to the phase in which it was put ([`Series::waf`] and
-//!    [`PhaseFigures::waf`] by `own`): a short run does not flatter who writes late.
+//!    [`PhaseFigures::waf`] by `own` and by `statistics`): a short run does not flatter who writes late.
 //! 3. A counter that cannot be had is `None` throughout, never 0.
 
 mod arithmetic;
@@ -78,8 +78,8 @@ pub struct PhaseFigures {
     pub write_bytes: Ways<u64>,
     /// Bytes that the engine had still to write at the end for what was put, where it tells that.
     pub unflushed_bytes: Option<u64>,
-    /// Write amplification; `null` also where nothing was put. `own` counts what was still to be written at the end, less what was at the
-    /// beginning.
+    /// Write amplification; `null` also where nothing was put. `own` and `statistics` count what was still to be written at the end, less what
+    /// was at the beginning.
     pub waf: Ways<f64>,
     /// Bytes read from storage.
     pub read_bytes: Sides<u64>,
@@ -96,6 +96,12 @@ pub struct PhaseFigures {
     pub compaction: CompactionFigures,
     /// Checkpoints of an index in memory that were written, where the engine keeps one.
     pub index_checkpoints: Option<u64>,
+    /// Bytes that they wrote.
+    #[serde(default)]
+    pub index_checkpoint_bytes: Option<u64>,
+    /// The time of their work together.
+    #[serde(default)]
+    pub index_checkpoint_seconds: Option<f64>,
     /// The phase while it went on; empty for opening.
     pub series: Series,
 }
@@ -128,8 +134,8 @@ pub struct Series {
     pub compactions: Option<Vec<u64>>,
     /// Bytes that they wrote.
     pub compaction_bytes: Option<Vec<u64>>,
-    /// Write amplification from the beginning of the phase to the end of each interval, `own` with what is still to be written then; `null`
-    /// while nothing was put.
+    /// Write amplification from the beginning of the phase to the end of each interval, `own` and `statistics` with what is still to be written
+    /// then; `null` while nothing was put.
     pub waf: Ways<Vec<Option<f64>>>,
 }
 
@@ -154,9 +160,47 @@ impl Amplification {
         self.load.iter().map(|load| ("load", load)).chain([("run", &self.run)])
     }
 
+    /// Write amplification of the run alone by the kernel or by the device, as if each phase had written what was put in it: what the engine owed
+    /// when the run began is taken off, and what closing `left` for the next opening comes on top. `None` where nothing was put.
+    pub fn waf_of_run(&self, way: impl Fn(&Ways<u64>) -> Option<u64>, left: u64) -> Option<f64> {
+        let before = self.load.as_ref().unwrap_or(&self.open).unflushed_bytes.unwrap_or(0);
+        let written = (way(&self.run.write_bytes)? + left).saturating_sub(before);
+        (self.run.logical_write_bytes > 0).then(|| written as f64 / self.run.logical_write_bytes as f64)
+    }
+
     /// The run's read amplification: by the process, by the device where the process is not known.
     pub fn read_amplification(&self) -> Option<f64> {
         let Sides { process, device } = self.run.read_amplification;
         process.or(device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails if the run pays for what loading left in memory, if what closing leaves in a log counts for nobody, or if a run of reads has a figure.
+    #[test]
+    fn a_run_pays_for_what_was_put_in_it_and_for_nothing_else() {
+        let phase = |written, put, unflushed_bytes| PhaseFigures {
+            write_bytes: Ways { process: written, ..Ways::default() },
+            logical_write_bytes: put,
+            unflushed_bytes,
+            ..PhaseFigures::default()
+        };
+        let of = |load: Option<PhaseFigures>, run| Amplification {
+            open: phase(Some(40_000), 0, Some(7)),
+            load,
+            run,
+            ..Amplification::default()
+        };
+        let load = || Some(phase(Some(9_000), 5_000, Some(300)));
+        let by_kernel = |told: &Amplification, left| told.waf_of_run(|ways| ways.process, left);
+        assert_eq!(by_kernel(&of(load(), phase(Some(1_300), 500, None)), 0), Some(2.0));
+        assert_eq!(by_kernel(&of(load(), phase(Some(1_300), 500, Some(100))), 100), Some(2.2));
+        assert_eq!(by_kernel(&of(None, phase(Some(1_007), 500, None)), 0), Some(2.0));
+        assert_eq!(by_kernel(&of(load(), phase(Some(1_300), 0, None)), 0), None, "it put nothing");
+        assert_eq!(by_kernel(&of(load(), phase(None, 500, None)), 0), None, "the kernel does not tell");
+        assert_eq!(by_kernel(&of(load(), phase(Some(200), 500, None)), 0), Some(0.0));
     }
 }

@@ -157,7 +157,11 @@ impl Sampler {
             }
             sample.unflushed_bytes = told.unflushed_bytes.or(sample.unflushed_bytes);
             sample.compaction = told.compaction.clone().map_or(sample.compaction, |done| Some(done).into());
-            sample.index_checkpoints = told.index.map(|index| index.checkpoints).or(sample.index_checkpoints);
+            if let Some(index) = told.index {
+                sample.index_checkpoints = Some(index.checkpoints);
+                sample.index_checkpoint_bytes = Some(index.checkpoint_written_bytes);
+                sample.index_checkpoint_seconds = Some(index.checkpoint_seconds);
+            }
         }
         if self.is_elsewhere {
             // Neither this process nor this directory is where its data is.

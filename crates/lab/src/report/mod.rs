@@ -2,6 +2,7 @@
 //! themselves. It fits a laptop and a phone, light and dark, and asks no network for anything.
 
 mod again;
+mod against;
 mod amplification;
 mod axis;
 mod context;
@@ -15,7 +16,7 @@ mod sweep;
 mod timeline;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use biombo_base::{Error, Result};
 use minijinja::Environment;

@@ -178,7 +178,7 @@ fn a_bench_without_results_still_gives_a_page() {
 }
 
 /// Keep a page for looking at it, where the environment names a directory for that.
-fn look(name: &str, html: &str) {
+pub(crate) fn look(name: &str, html: &str) {
     if let Some(dir) = std::env::var_os("BIOMBO_REPORT_SAMPLES") {
         std::fs::write(std::path::Path::new(&dir).join(name).with_extension("html"), html).unwrap();
     }

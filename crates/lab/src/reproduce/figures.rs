@@ -55,6 +55,8 @@ pub struct Figure {
     pub p95_ns: Option<f64>,
     /// As above.
     pub p99_ns: Option<f64>,
+    /// The runs that it was drawn from: by their places among all, from 1.
+    pub lines: Vec<u32>,
 }
 
 impl Figure {
@@ -73,6 +75,7 @@ impl Figure {
             ratio: None,
             p95_ns: None,
             p99_ns: None,
+            lines: Vec::new(),
         }
     }
 
@@ -104,8 +107,17 @@ impl Figure {
         Some(self.measured? / self.published?).filter(|ratio| ratio.is_finite())
     }
 
-    /// The cells of its line: load, of what, published of whom, published, engine, measured, ratio, p95, p99.
-    pub fn cells(&self) -> [String; 9] {
+    /// Where the repetitions differ: the 95 % interval of the median in brackets, where it was taken, or the least and the greatest.
+    pub fn spread(&self) -> String {
+        match (self.interval, self.extremes) {
+            (Some((low, high)), _) => format!("[{}, {}]", self.unit.text(low), self.unit.text(high)),
+            (None, Some((low, high))) if low < high => format!("{} to {}", self.unit.text(low), self.unit.text(high)),
+            _ => String::new(),
+        }
+    }
+
+    /// The cells of its line: load, of what, published of whom, published, engine, measured, its spread, ratio, p95, p99.
+    pub fn cells(&self) -> [String; 10] {
         let figure = |figure: Option<f64>| figure.map_or("-".to_owned(), |figure| self.unit.text(figure));
         let percentile = |ns: Option<f64>| ns.map_or(String::new(), duration_ns);
         let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
@@ -115,12 +127,8 @@ impl Figure {
             name(&self.published_system),
             figure(self.published),
             name(&self.engine),
-            match self.interval {
-                Some((low, high)) => {
-                    format!("{} [{}, {}]", figure(self.measured), self.unit.text(low), self.unit.text(high))
-                }
-                None => figure(self.measured),
-            },
+            figure(self.measured),
+            self.spread(),
             self.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
             percentile(self.p95_ns),
             percentile(self.p99_ns),

@@ -7,7 +7,7 @@
 use biombo_base::Result;
 use biombo_engine::Registry;
 
-use super::{Finding, Reproduction, Trend, Verdict, describe, judge};
+use super::{Finding, Lack, Reproduction, Seen, Trend, Verdict, describe, judge, missing};
 use crate::bench::{Outcome, Plan};
 use crate::record::Record;
 use crate::statistics::Spread;
@@ -47,6 +47,11 @@ pub fn plans(_registry: &Registry, scale: f64) -> Result<Vec<Plan>> {
     Ok(vec![of(&KEYS, &VALUES), of(&KEYS[..1], &FINER_VALUES), of(&FINER_KEYS, &VALUES[1..2])])
 }
 
+/// What this build or this machine lacks.
+pub fn lacks(registry: &Registry) -> Vec<Lack> {
+    missing(registry, &["leveldb"], "it is measured over nothing else")
+}
+
 /// A figure of a run.
 type Figure = fn(&Record) -> Option<f64>;
 
@@ -58,15 +63,17 @@ const COMPACTION: Figure = |record| record.compaction.latency_ns_p50.filter(|ns|
 /// The runs of one benchmark.
 struct Runs<'a> {
     records: Vec<&'a Record>,
+    seen: &'a Seen<'a, Record>,
 }
 
 impl<'a> Runs<'a> {
-    fn of(records: &'a [Record], benchmark: Benchmark) -> Self {
-        Self { records: records.iter().filter(|record| record.workload == benchmark.name()).collect() }
+    fn of(records: &'a [Record], benchmark: Benchmark, seen: &'a Seen<'a, Record>) -> Self {
+        Self { records: records.iter().filter(|record| record.workload == benchmark.name()).collect(), seen }
     }
 
     fn at(&self, key: u32, value: u32, figure: Figure) -> Option<(f64, f64, f64)> {
         let here = self.records.iter().filter(|record| (record.key_bytes, record.value_bytes) == (key, value));
+        let here = here.inspect(|record| self.seen.saw(record));
         Spread::of(here.filter_map(|record| figure(record))).map(|spread| (spread.median, spread.min, spread.max))
     }
 
@@ -99,29 +106,36 @@ fn fourfold(runs: &Runs<'_>, figure: Figure) -> Option<f64> {
 /// What came out, beside what was published.
 pub fn findings(outcome: &Outcome) -> Result<Reproduction> {
     let records = &outcome.records;
-    let (fill, read) = (Runs::of(records, Benchmark::FillRandom), Runs::of(records, Benchmark::ReadRandom));
+    let seen = Seen::of(records);
+    let of = |benchmark| Runs::of(records, benchmark, &seen);
+    let (fill, read) = (of(Benchmark::FillRandom), of(Benchmark::ReadRandom));
     let ends = (VALUES[0], VALUES[VALUES.len() - 1]);
     let mut findings = Vec::new();
-    let mut trend = |published: &str, trends: Vec<Trend>, rises: bool| {
-        findings.push(Finding {
-            published: published.to_owned(),
-            published_figure: None,
-            measured: describe(&trends),
-            measured_figure: None,
-            ratio: None,
-            verdict: judge(&trends, rises),
-        });
+    let mut trend = |published: &str, trends: &dyn Fn() -> Vec<Trend>, rises: bool| {
+        findings.push(seen.finding(|| {
+            let trends = trends();
+            Finding {
+                published: published.to_owned(),
+                published_figure: None,
+                measured: describe(&trends),
+                measured_figure: None,
+                ratio: None,
+                lines: Vec::new(),
+                is_published: true,
+                verdict: judge(&trends, rises),
+            }
+        }));
     };
     let values = |figure| fill.along_values(ends.0, ends.1, figure);
-    trend("fillrandom, larger values: throughput falls", values(THROUGHPUT), false);
-    trend("fillrandom, larger values: write amplification rises", values(WAF), true);
-    trend("fillrandom, larger values: latency rises", values(LATENCY), true);
-    trend("fillrandom, larger values: compactions take longer", values(COMPACTION), true);
-    trend("fillrandom, larger keys: write amplification falls", fill.along_keys(WAF), false);
-    trend("fillrandom, larger keys: throughput rises", fill.along_keys(THROUGHPUT), true);
-    trend("fillrandom, larger keys: latency rises", fill.along_keys(LATENCY), true);
-    trend("fillrandom, larger keys: compactions take longer", fill.along_keys(COMPACTION), true);
-    trend("readrandom, larger values: latency rises", read.along_values(ends.0, ends.1, LATENCY), true);
+    trend("fillrandom, larger values: throughput falls", &|| values(THROUGHPUT), false);
+    trend("fillrandom, larger values: write amplification rises", &|| values(WAF), true);
+    trend("fillrandom, larger values: latency rises", &|| values(LATENCY), true);
+    trend("fillrandom, larger values: compactions take longer", &|| values(COMPACTION), true);
+    trend("fillrandom, larger keys: write amplification falls", &|| fill.along_keys(WAF), false);
+    trend("fillrandom, larger keys: throughput rises", &|| fill.along_keys(THROUGHPUT), true);
+    trend("fillrandom, larger keys: latency rises", &|| fill.along_keys(LATENCY), true);
+    trend("fillrandom, larger keys: compactions take longer", &|| fill.along_keys(COMPACTION), true);
+    trend("readrandom, larger values: latency rises", &|| read.along_values(ends.0, ends.1, LATENCY), true);
     let per_step = |what: &str, first: f64, repeat: f64, figure| {
         let measured = fourfold(&fill, figure);
         Finding {
@@ -133,12 +147,14 @@ pub fn findings(outcome: &Outcome) -> Result<Reproduction> {
                 .map_or("no figures".to_owned(), |m| format!("{m:.2} times, the geometric mean of all steps")),
             measured_figure: measured,
             ratio: measured.map(|m| m / repeat),
+            lines: Vec::new(),
+            is_published: true,
             verdict: within(measured, repeat.min(first), repeat.max(first)),
         }
     };
-    findings.push(per_step("latency", 5.33, 2.5, LATENCY));
-    findings.push(per_step("time of a compaction", 5.18, 3.5, COMPACTION));
-    findings.push(jump(&read));
+    findings.push(seen.finding(|| per_step("latency", 5.33, 2.5, LATENCY)));
+    findings.push(seen.finding(|| per_step("time of a compaction", 5.18, 3.5, COMPACTION)));
+    findings.push(seen.finding(|| jump(&read)));
     let host = records.first().map(|r| format!("{} ({} cores), Linux {}", r.host.cpu, r.host.cores, r.host.kernel));
     let version = records.first().map(|r| r.engine_version.clone()).unwrap_or_default();
     let operations = records.first().map_or(0, |r| r.operations);
@@ -178,6 +194,8 @@ fn jump(read: &Runs<'_>) -> Finding {
         measured: measured.map_or("no figures".to_owned(), |m| format!("at most {m:.2} times, of all key lengths")),
         measured_figure: measured,
         ratio: measured.map(|m| m / 100.0),
+        lines: Vec::new(),
+        is_published: true,
         verdict: match measured {
             None => Verdict::Unknown,
             Some(ratio) if ratio > 100.0 => Verdict::Holds,

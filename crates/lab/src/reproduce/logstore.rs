@@ -7,7 +7,7 @@
 use biombo_base::Result;
 use biombo_engine::Registry;
 
-use super::{Curve, Figure, Finding, Point, Reproduction, Unit, Verdict, merging, quotient};
+use super::{Curve, Figure, Finding, Point, Reproduction, Seen, Unit, Verdict, merging, quotient};
 use crate::bench::{Outcome, Plan};
 use crate::record::Record;
 use crate::statistics::Spread;
@@ -67,16 +67,20 @@ const P95: Of = |record| record.latency_ns.values().next().map(|latency| latency
 const TAIL: Of = |record| record.latency_ns.values().next().map(|latency| latency.p99 as f64);
 
 /// The runs of every engine.
-struct Runs<'a>(&'a [Record]);
+struct Runs<'a> {
+    records: &'a [Record],
+    seen: Seen<'a, Record>,
+}
 
 impl Runs<'_> {
     fn at(&self, engine: &str, threads: u32, of: Of) -> Option<Spread> {
-        Spread::of(self.0.iter().filter(|r| r.engine == engine && r.threads == threads).filter_map(of))
+        let here = self.records.iter().filter(|record| record.engine == engine && record.threads == threads);
+        Spread::of(here.inspect(|record| self.seen.saw(record)).filter_map(of))
     }
 
     /// Engines in the order of their first run.
     fn engines(&self) -> Vec<&str> {
-        self.0.iter().fold(Vec::new(), |mut all, record| {
+        self.records.iter().fold(Vec::new(), |mut all, record| {
             if !all.contains(&record.engine.as_str()) {
                 all.push(&record.engine);
             }
@@ -114,7 +118,7 @@ impl Runs<'_> {
 
 /// What came out, beside what was published.
 pub fn findings(outcome: &Outcome) -> Result<Reproduction> {
-    let runs = Runs(&outcome.records);
+    let runs = Runs { records: &outcome.records, seen: Seen::of(&outcome.records) };
     let first = outcome.records.first();
     let cores = first.map_or(1, |record| record.host.cores);
     let mut curves: Vec<Curve> = runs.engines().into_iter().map(|engine| runs.curve(engine)).collect();
@@ -141,16 +145,18 @@ pub fn findings(outcome: &Outcome) -> Result<Reproduction> {
 
 fn conclusions(runs: &Runs<'_>, cores: u32) -> Vec<Finding> {
     vec![
-        faster(runs),
-        scales(runs, cores),
-        flat(runs, cores),
-        rises(runs, cores),
+        runs.seen.finding(|| faster(runs)),
+        runs.seen.finding(|| scales(runs, cores)),
+        runs.seen.finding(|| flat(runs, cores)),
+        runs.seen.finding(|| rises(runs, cores)),
         Finding {
             published: "LogBase's locks make its latency jitter".to_owned(),
             published_figure: None,
             measured: "LogBase is not among the engines".to_owned(),
             measured_figure: None,
             ratio: None,
+            lines: Vec::new(),
+            is_published: true,
             verdict: Verdict::Unknown,
         },
     ]
@@ -166,20 +172,21 @@ fn figures(runs: &Runs<'_>) -> Vec<Figure> {
     for (threads, qps, us) in LOGBASE {
         let log = |of| runs.at(LOG, threads, of);
         let throughput = Figure::new(at(threads), "throughput", Unit::PerSecond);
-        figures.push(throughput.published(LOGBASE_NAME, Some(qps)).measured(LOG, log(THROUGHPUT)));
+        let throughput = throughput.published(LOGBASE_NAME, Some(qps));
+        figures.push(runs.seen.figure(|| throughput.measured(LOG, log(THROUGHPUT))));
         let latency = Figure::new(at(threads), "insert", Unit::Ns).published(LOGBASE_NAME, Some(us * 1e3));
-        figures.push(Figure {
+        figures.push(runs.seen.figure(|| Figure {
             p95_ns: log(P95).map(|spread| spread.median),
             p99_ns: log(TAIL).map(|spread| spread.median),
             ..latency.measured(LOG, log(LATENCY))
-        });
+        }));
     }
     let peak = |system, published, engine: &str| {
         let peak = Figure::new("the best", "throughput", Unit::PerSecond).published(system, Some(published));
-        peak.measured(engine, runs.peak(engine))
+        runs.seen.figure(|| peak.measured(engine, runs.peak(engine)))
     };
     let at_64 = Figure::new(at(64), "throughput", Unit::PerSecond).published(LOGSTORE_NAME, Some(LOGSTORE_AT_64));
-    figures.push(at_64.measured(LOG, runs.at(LOG, 64, THROUGHPUT)));
+    figures.push(runs.seen.figure(|| at_64.measured(LOG, runs.at(LOG, 64, THROUGHPUT))));
     figures.push(peak(LOGSTORE_NAME, LOGSTORE_PEAK, LOG));
     if let Some((tree, _)) = runs.fastest(MERGE_TREES, MOST) {
         figures.push(peak(LOGBASE_NAME, LOGBASE_PEAK, tree));
@@ -206,6 +213,8 @@ fn finding(published: String, figure: Option<f64>, measured: Option<(f64, String
         measured: text,
         measured_figure: Some(value),
         ratio: figure.map(|figure| value / figure),
+        lines: Vec::new(),
+        is_published: true,
         verdict,
     }
 }

@@ -49,6 +49,8 @@ pub(super) fn too_short<'a>(
             ),
             measured_figure: None,
             ratio: None,
+            lines: Vec::new(),
+            is_published: false,
             verdict: Verdict::Unknown,
         })
     };

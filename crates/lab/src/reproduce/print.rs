@@ -9,9 +9,12 @@ use crate::units::{count, duration_ns};
 /// Where it was done then and now, the figures, the curves, each conclusion with what was measured, and what differs.
 pub fn print(reproduction: &Reproduction, output: &mut impl Write) -> io::Result<()> {
     let Reproduction { name, title, setup_then, setup_now, differences, figures, curves, findings } = reproduction;
-    writeln!(output, "{name}: {title}\n  then: {setup_then}\n  now:  {setup_now}\n")?;
+    let (head, rest) = reproduction.headline();
+    let rest = if rest.is_empty() { rest } else { format!(": {rest}") };
+    writeln!(output, "{name}: {title}\n  {head}{rest}\n  then: {setup_then}\n  now:  {setup_now}\n")?;
     if !figures.is_empty() {
-        let header = ["load", "figure", "published of", "published", "engine", "measured", "ratio", "p95", "p99"];
+        let header =
+            ["load", "figure", "published of", "published", "engine", "measured", "spread", "ratio", "p95", "p99"];
         let mut lines = vec![header.map(str::to_owned).to_vec()];
         lines.extend(figures.iter().map(|figure| figure.cells().to_vec()));
         columns::write(&lines, &[0, 1, 2, 4], output)?;

@@ -30,6 +30,15 @@ const PAGES_FROM_17: &str = "SELECT (c.buffers_written + b.buffers_clean + (SELE
                              (c.num_timed + c.num_requested)::text, (c.write_time + c.sync_time)::text \
                              FROM pg_stat_checkpointer c, pg_stat_bgwriter b";
 
+/// Has the server tell of its pages: an extension that comes with most installations of it.
+pub(super) const WATCH_PAGES: &str = "CREATE EXTENSION IF NOT EXISTS pg_buffercache";
+
+/// Pages of the server's cache that were changed and are not written yet, of every table.
+pub(super) fn dirty_pages(link: &mut Taken<'_>) -> Result<u64, postgres::Error> {
+    let told = link.figures("SELECT count(*)::text FROM pg_buffercache WHERE isdirty")?;
+    Ok(told.first().and_then(|text| text.parse().ok()).unwrap_or(0))
+}
+
 impl Figures {
     /// As they are now.
     pub(super) fn read(link: &mut Taken<'_>, table: &str) -> Result<Self, postgres::Error> {

@@ -159,11 +159,11 @@ impl Taken<'_> {
         self.client.query_opt(&statement, &[&key])
     }
 
-    /// Do what `sql` says.
-    pub(super) fn execute(&mut self, sql: Sql, parameters: &[Parameter<'_>]) -> Result<(), postgres::Error> {
+    /// Do what `sql` says; how many rows it touched.
+    pub(super) fn execute(&mut self, sql: Sql, parameters: &[Parameter<'_>]) -> Result<u64, postgres::Error> {
         let table = &self.pool.table;
         let statement = self.deref_mut().statement(sql, table)?;
-        self.client.execute(&statement, parameters).map(drop)
+        self.client.execute(&statement, parameters)
     }
 
     /// See [`Link::commit_at`].

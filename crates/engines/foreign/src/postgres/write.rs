@@ -4,6 +4,8 @@
 //!    once, with what the last operation on it wants.
 //! 2. The keys of a step are in order, so that batches which share keys lock their rows in one order; those that still wait for each
 //!    other (over several steps) are told so by the server, and one of them is repeated.
+//! 3. A `Sync` that changes no row (of no operations, of keys that are absent, of empty ranges) makes the log durable all the same, as far as
+//!    it reaches: the server's commit of it alone would wait for nothing.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -70,7 +72,8 @@ fn steps<'a>(ops: &[Op<'a>]) -> Vec<Step<'a>> {
 }
 
 impl Step<'_> {
-    fn run(&self, link: &mut Taken<'_>) -> Result<(), postgres::Error> {
+    /// Do it; how many rows it changed.
+    fn run(&self, link: &mut Taken<'_>) -> Result<u64, postgres::Error> {
         match self {
             Self::Put(keys, values) => match (keys.as_slice(), values.as_slice()) {
                 ([key], [value]) => link.execute(Sql::Put, &[key, value]),
@@ -93,35 +96,41 @@ impl Postgres {
         link.commit_at(durability).map_err(|e| self.after(e, "write to"))?;
         if let [Op::Put { key, value }] = ops {
             // The common one, without a copy of its bytes.
-            return self.repeated(&mut link, |link| link.execute(Sql::Put, &[key, value]));
+            return self.repeated(&mut link, |link| link.execute(Sql::Put, &[key, value]).map(drop));
         }
         let steps = steps(ops);
-        match steps.as_slice() {
-            [] => Ok(()),
+        let changed = match steps.as_slice() {
+            [] => 0,
             // One statement commits by itself.
-            [only] => self.repeated(&mut link, |link| only.run(link)),
+            [only] => self.repeated(&mut link, |link| only.run(link))?,
             all => self.repeated(&mut link, |link| {
                 link.batch("BEGIN")?;
-                let done = all.iter().try_for_each(|step| step.run(link)).and_then(|()| link.batch("COMMIT"));
+                let rows = |link: &mut Taken<'_>| all.iter().try_fold(0, |rows, step| Ok(rows + step.run(link)?));
+                let done = rows(link).and_then(|rows| link.batch("COMMIT").map(|()| rows));
                 if done.is_err() {
                     // Of a connection that was lost the server ends the transaction itself.
                     let _ = link.batch("ROLLBACK");
                 }
                 done
-            }),
+            })?,
+        };
+        if changed == 0 && durability == Durability::Sync {
+            // Its commit had nothing to put into the log, and so waited for nothing that stands before it there.
+            self.repeated(&mut link, |link| link.execute(Sql::Sync, &[]).map(drop))?;
         }
+        Ok(())
     }
 
     /// Do `work`, again while it conflicts with others'.
-    fn repeated(
+    fn repeated<T>(
         &self,
         link: &mut Taken<'_>,
-        mut work: impl FnMut(&mut Taken<'_>) -> Result<(), postgres::Error>,
-    ) -> Result<()> {
+        mut work: impl FnMut(&mut Taken<'_>) -> Result<T, postgres::Error>,
+    ) -> Result<T> {
         let began = Instant::now();
         loop {
             match work(link) {
-                Ok(()) => return Ok(()),
+                Ok(done) => return Ok(done),
                 Err(error) if is_conflict(&error) && began.elapsed() < PATIENCE => std::thread::yield_now(),
                 Err(error) => return Err(self.after(error, "write to")),
             }

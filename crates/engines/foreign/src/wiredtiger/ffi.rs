@@ -85,7 +85,7 @@ unsafe extern "C" {
         value_bytes: *mut usize,
     ) -> c_int;
     pub fn biombo_wt_backup_next(cursor: *mut Cursor, name: *mut *const c_char) -> c_int;
-    pub fn biombo_wt_statistics(session: *mut Session, out: *mut [i64; 8]) -> c_int;
+    pub fn biombo_wt_statistics(session: *mut Session, out: *mut [i64; 9]) -> c_int;
 }
 
 /// What WiredTiger said of the last failure on this thread, or what the code means.

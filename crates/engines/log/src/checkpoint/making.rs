@@ -22,6 +22,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use biombo_base::clock::monotonic_ns;
 use biombo_base::io::{File, Io, OpenMode};
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_journal::Flusher;
@@ -61,6 +62,9 @@ pub(crate) struct Making<'c> {
     unsynced_bytes: u64,
     flusher: Flusher,
     bytes: u64,
+    /// What its steps took before the present one, and when that began.
+    busy_ns: u64,
+    begun_ns: u64,
 }
 
 /// The file before it has its name: it goes if this does.
@@ -76,6 +80,7 @@ impl<'c> Making<'c> {
         if core.lock_cleaner().is_busy() {
             return Ok(None);
         }
+        let begun_ns = monotonic_ns();
         let number = core.lock_writer().standing.number + 1;
         let new = path_new(dir, number);
         let file = io
@@ -116,12 +121,15 @@ impl<'c> Making<'c> {
             unsynced_bytes: 0,
             flusher,
             bytes: 0,
+            busy_ns: monotonic_ns() - begun_ns,
+            begun_ns,
         }))
     }
 
     /// Do a piece of work; returns of which stage it was and how many bytes it wrote. After an error it is of no use.
     pub fn step(&mut self) -> Result<(Stage, u64)> {
         let (stage, before) = (self.stage, self.bytes);
+        self.begun_ns = monotonic_ns();
         match stage {
             Stage::Write => self.write()?,
             Stage::Settle => self.settle()?,
@@ -130,6 +138,7 @@ impl<'c> Making<'c> {
             Stage::Remove => self.remove()?,
             Stage::Done => {}
         }
+        self.busy_ns += monotonic_ns() - self.begun_ns;
         Ok((stage, self.bytes - before))
     }
 
@@ -202,7 +211,8 @@ impl<'c> Making<'c> {
         self.io.sync_dir(&self.dir).map_err(failed)?;
         let mut writer = self.core.lock_writer();
         let chunks = self.next_chunk * CHUNK_BYTES;
-        writer.standing.installed(self.covered.seq, self.covered.lsn, chunks as u64, self.bytes);
+        let busy_ns = self.busy_ns + (monotonic_ns() - self.begun_ns);
+        writer.standing.installed(self.covered.seq, self.covered.lsn, chunks as u64, (self.bytes, busy_ns));
         self.stage = Stage::Remove;
         Ok(())
     }

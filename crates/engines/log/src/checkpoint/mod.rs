@@ -52,6 +52,8 @@ pub(crate) struct Standing {
     /// Bytes of checkpoints written since opening.
     pub written_bytes: u64,
     pub count: u64,
+    /// What they took, without waiting between steps.
+    pub busy_ns: u64,
     /// On opening: segments that the checkpoint listed and that were cleaned since; `None` where none was used.
     pub gone: Option<usize>,
     /// Why what was found is not used.
@@ -111,10 +113,11 @@ impl Standing {
     }
 
     /// It is installed: the only one that will be used.
-    pub fn installed(&mut self, seq: u64, lsn: Lsn, image_bytes: u64, written_bytes: u64) {
+    pub fn installed(&mut self, seq: u64, lsn: Lsn, image_bytes: u64, (written_bytes, busy_ns): (u64, u64)) {
         self.stands(seq, lsn);
         (self.image_bytes, self.distrusted, self.is_doubtful) = (image_bytes, None, false);
         self.written_bytes += written_bytes;
+        self.busy_ns += busy_ns;
         self.count += 1;
     }
 

@@ -368,6 +368,11 @@ fn checkpoints_come_when_they_are_due_and_on_closing_when_it_pays() {
         n += 1;
         assert!(n < 2_000_000, "{} checkpoints after {n} records", count(&engine));
     }
+    let told = engine.stats().unwrap().index.unwrap();
+    assert!(told.checkpoints >= 3 && told.checkpoint_seconds > 0.0, "{told:?}");
+    // Each wrote an image and what stands around it; the last ones are the largest.
+    assert!(told.checkpoint_written_bytes > told.checkpoint_bytes, "{told:?}");
+    assert!(told.checkpoint_written_bytes < (told.checkpoints + 1) * (told.checkpoint_bytes + (1 << 20)), "{told:?}");
     let model = contents(&engine);
     drop(engine);
     // None is due from here on: what comes is the closing's.

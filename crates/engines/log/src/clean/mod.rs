@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 use biombo_base::clock::monotonic_ns;
 use biombo_base::{ErrorKind, Result};
-use biombo_engine::{Compaction, Segments};
+use biombo_engine::{Compaction, CompactionTail, Segments};
 use biombo_journal::{Durability, Flusher, LogOptions, SegmentInfo, SegmentKind, SegmentNumber};
 
 use crate::engine::{Core, Writer};
@@ -40,7 +40,7 @@ mod thread;
 
 pub(crate) use thread::Cleaning;
 
-/// Passes whose times are kept for the median.
+/// Passes whose times are kept for the median and the 99th percentile.
 const TIMES_MAX: usize = 1024;
 /// The journal's header of a segment.
 const HEADER_BYTES: u64 = biombo_journal::format::SEGMENT_HEADER_BYTES as u64;
@@ -59,6 +59,8 @@ pub(crate) struct Cleaner {
     /// Of the pass under way.
     pass_ns: u64,
     times: Vec<u64>,
+    /// Of all passes.
+    slowest_ns: u64,
 }
 
 impl Cleaner {
@@ -74,6 +76,7 @@ impl Cleaner {
             busy_ns: 0,
             pass_ns: 0,
             times: Vec::new(),
+            slowest_ns: 0,
         }
     }
 
@@ -82,16 +85,19 @@ impl Cleaner {
         Bound { amplification: self.amplification, segment_bytes: self.log.segment_bytes_at(space.data_bytes) }
     }
 
-    pub fn figures(&self) -> Compaction {
+    /// What was cleaned since opening; of the times the median and the 99th percentile are those of the last [`TIMES_MAX`] passes.
+    pub fn figures(&self) -> (Compaction, CompactionTail) {
         let mut times = self.times.clone();
         times.sort_unstable();
-        Compaction {
+        let cleaned = Compaction {
             count: self.count,
             seconds: self.busy_ns as f64 / 1e9,
             latency_ns_p50: times.get(times.len() / 2).copied(),
             bytes: self.bytes,
             moves: 0,
-        }
+        };
+        let latency_ns_max = (self.count > 0).then_some(self.slowest_ns);
+        (cleaned, CompactionTail { latency_ns_max, ..CompactionTail::of(times) })
     }
 
     /// Whether a pass is under way.
@@ -117,6 +123,7 @@ impl Cleaner {
             Ok((Stage::Done, _)) => {
                 self.count += 1;
                 self.bytes += pass.bytes;
+                self.slowest_ns = self.slowest_ns.max(self.pass_ns);
                 let at = self.count as usize % TIMES_MAX;
                 match self.times.get_mut(at) {
                     Some(oldest) => *oldest = self.pass_ns,

@@ -261,12 +261,32 @@ fn the_bound_holds_over_a_long_skewed_overwrite_on_a_busy_machine() {
     let stats = engine.stats().unwrap();
     let cleaned = stats.compaction.unwrap();
     assert!(cleaned.count > 10 && cleaned.latency_ns_p50.is_some() && cleaned.bytes > 0, "{cleaned:?}");
+    let tail = stats.compaction_tail.unwrap();
+    let (p99, slowest) = (tail.latency_ns_p99.unwrap(), tail.latency_ns_max.unwrap());
+    assert!(cleaned.latency_ns_p50.unwrap() <= p99 && p99 <= slowest, "{cleaned:?}, {tail:?}");
+    assert!(slowest as f64 <= cleaned.seconds * 1e9 + 1.0, "{cleaned:?}, {tail:?}");
     assert!(stats.physical_bytes.unwrap() < 3 * stats.logical_bytes.unwrap());
     engine.compact().unwrap();
     recount(&engine);
     let writer = engine.lock_writer();
     let space = engine.survey(&writer, &Default::default()).space;
     assert_eq!(space.data_bytes, space.live_bytes.max(space.data_bytes.min(space.live_bytes + 64)), "all dead is gone");
+}
+
+/// Fails if the slowest of all passes is forgotten with the times that make room for later ones, or if there is one where nothing was cleaned.
+#[test]
+fn the_slowest_pass_is_kept_when_its_time_is_not() {
+    let engine = open(&SimIo::new(3), &options(8192, 1.2)).unwrap();
+    let nothing = engine.stats().unwrap().compaction_tail.unwrap();
+    assert_eq!((nothing.latency_ns_p99, nothing.latency_ns_max), (None, None));
+    let mut cleaner = engine.lock_cleaner();
+    (cleaner.count, cleaner.slowest_ns) = (5_000, 9_000);
+    cleaner.times = (1..=super::TIMES_MAX as u64).rev().collect();
+    let (cleaned, tail) = cleaner.figures();
+    assert_eq!(
+        (cleaned.latency_ns_p50, tail.latency_ns_p99, tail.latency_ns_max),
+        (Some(513), Some(1_014), Some(9_000))
+    );
 }
 
 #[test]
@@ -308,10 +328,10 @@ fn cleaning_that_was_due_while_the_index_was_saved_is_made_up_for() {
     }
     // Time for the cleaner to see it; nobody writes any more who would tell it.
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(engine.lock_cleaner().figures().count, 0);
+    assert_eq!(engine.lock_cleaner().figures().0.count, 0);
     engine.freezing.store(false, Ordering::Release);
     let until = std::time::Instant::now() + Duration::from_secs(20);
-    while engine.lock_cleaner().figures().count == 0 {
+    while engine.lock_cleaner().figures().0.count == 0 {
         assert!(std::time::Instant::now() < until, "nothing is cleaned");
         std::thread::sleep(Duration::from_millis(10));
     }

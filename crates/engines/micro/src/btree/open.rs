@@ -158,15 +158,16 @@ pub fn open_with(
             found_tree(&pages, &meta, behaviour)?
         }
     };
-    let journal = match behaviour {
+    let (journal, journaled_bytes) = match behaviour {
         Behaviour::Honest => {
             let take_up = |ops: &[Op<'_>]| {
                 apply_to(&mut tree, &pages, ops)?;
                 write_back(&mut tree, &pages, own.dirty_pages_max)
             };
-            Some(journaled::open(&io, &options.dir, &own.journal, meta.lsn, is_own, take_up)?)
+            let (journal, taken_bytes) = journaled::open(&io, &options.dir, &own.journal, meta.lsn, is_own, take_up)?;
+            (Some(journal), taken_bytes)
         }
-        Behaviour::Published => None,
+        Behaviour::Published => (None, 0),
     };
     let is_new = home.is_new();
     if is_new {
@@ -176,7 +177,8 @@ pub fn open_with(
     let mut engine = MicroBtree {
         tree: RwLock::new(tree),
         pages,
-        writer: Mutex::new(Writer { meta, journaled_bytes: 0, record: Vec::new() }),
+        // What was taken up is in no checkpoint either: who is killed again and again shall not journal without bound.
+        writer: Mutex::new(Writer { meta, journaled_bytes, record: Vec::new() }),
         journal,
         combiner: Combiner::default(),
         poison: Poison::default(),

@@ -161,7 +161,9 @@ pub fn open_with(
                 memtable.apply(ops);
                 Ok(())
             };
-            Some(journaled::open(&io, &options.dir, &own.journal, head.lsn, is_own, take_up)?)
+            // The memtable's own size says when it is due.
+            let (journal, _) = journaled::open(&io, &options.dir, &own.journal, head.lsn, is_own, take_up)?;
+            Some(journal)
         }
         Behaviour::Published => None,
     };

@@ -38,6 +38,12 @@ fn what_is_still_to_be_written_belongs_to_those_who_put_it() {
     assert_eq!(figures.series.waf.own, Some(vec![Some(0.9), Some(1.0)]));
     assert_eq!((figures.write_bytes.own, figures.unflushed_bytes), (Some(1_620), Some(540)));
     assert_eq!(figures.series.unflushed_bytes, Some(vec![900, 540]));
+    // The same by the statistics of others: what is dirty in PostgreSQL's cache, what RocksDB's memtables hold.
+    let of_others =
+        |sample: Sample| Sample { written: Ways { statistics: sample.written.own, ..Ways::default() }, ..sample };
+    let by_statistics = PhaseFigures::of(&of_others(base), &samples.map(of_others), None);
+    assert_eq!((by_statistics.waf.own, by_statistics.waf.statistics), (None, figures.waf.own));
+    assert_eq!(by_statistics.series.waf.statistics, figures.series.waf.own);
     // The kernel's counters know nothing of it.
     let of_process = PhaseFigures::of(
         &owing(sample(0.0, 0, None, Some(0)), 0),
@@ -106,6 +112,16 @@ fn compactions_are_those_that_ended_in_the_phase() {
     // Before the engine was open there were none.
     let first = PhaseFigures::of(&at(CompactionFigures::default()), &[at(done(2, 0.5, 10))], None);
     assert_eq!(first.compaction, done(2, 0.5, 10));
+    // Nor checkpoints of an index.
+    let saved = |count, bytes, seconds| Sample {
+        index_checkpoints: Some(count),
+        index_checkpoint_bytes: Some(bytes),
+        index_checkpoint_seconds: Some(seconds),
+        ..sample(1.0, 0, None, None)
+    };
+    let figures = PhaseFigures::of(&saved(1, 300, 0.25), &[saved(3, 900, 1.0)], None);
+    assert_eq!((figures.index_checkpoints, figures.index_checkpoint_bytes), (Some(2), Some(600)));
+    assert_eq!(figures.index_checkpoint_seconds, Some(0.75));
 }
 
 #[test]
@@ -139,6 +155,8 @@ fn a_phase_is_json_with_these_names_and_comes_back() {
         "space_amplification",
         "compaction",
         "index_checkpoints",
+        "index_checkpoint_bytes",
+        "index_checkpoint_seconds",
     ] {
         assert!(json.get(name).is_some(), "{name}");
     }

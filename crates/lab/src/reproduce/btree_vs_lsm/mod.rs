@@ -12,7 +12,7 @@ mod ycsb;
 use biombo_base::{Error, Result};
 use biombo_engine::Registry;
 
-use super::{Lack, Reproduction};
+use super::{Lack, Reproduction, Seen};
 use crate::bench::{Outcome, Plan};
 use crate::record::Record;
 
@@ -43,7 +43,8 @@ pub fn lacks(registry: &Registry) -> Vec<Lack> {
 pub fn findings(outcome: &Outcome) -> Result<Reproduction> {
     let (small, large): (Vec<&Record>, Vec<&Record>) =
         outcome.records.iter().partition(|record| record.value_bytes == micro::VALUE_BYTES);
-    let (ycsb, micro) = (ycsb::Runs(large), micro::Lengths::of(&small));
+    let seen = Seen::of(&outcome.records);
+    let (ycsb, micro) = (ycsb::Runs { records: large, seen: &seen }, micro::Lengths::of(&small, &seen));
     let host = outcome.records.first().map_or("no run was done".to_owned(), |record| {
         format!("{} ({} cores), Linux {}", record.host.cpu, record.host.cores, record.host.kernel)
     });

@@ -57,6 +57,7 @@ fn an_engine_of_both_parts_has_the_figures_of_each_apart() {
             records.extend((1..=3).map(|repetition| {
                 let mut record = record(engine, "none", repetition, ops_per_s);
                 (record.value_bytes, record.operations) = (value_bytes, operations);
+                record.seed = if operations == 100_000 { 1_001 } else { 1 };
                 record
             }));
         }

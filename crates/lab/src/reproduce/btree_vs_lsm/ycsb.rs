@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use biombo_engine::{Durability, Registry};
 
-use super::super::{Figure, Finding, Lack, Unit, Verdict, merging, quotient};
+use super::super::{Figure, Finding, Lack, Seen, Unit, Verdict, merging, quotient};
 use crate::bench::Plan;
 use crate::record::{Latency, Record};
 use crate::statistics::Spread;
@@ -46,9 +46,12 @@ const LATENCY: [(&str, &str, f64, f64); 9] = [
     ("F", "read_modify_write", 1_215.0, 112.0),
 ];
 
-/// A counter of bytes written, and what it says of a run.
+/// A counter of bytes written, and what it says of the run phase: not of opening, nor of the load before it.
 type Counter = (&'static str, fn(&Record) -> Option<f64>);
-const WAF: [Counter; 2] = [("kernel", |record| record.waf_by.process), ("device", |record| record.waf_by.device)];
+const WAF: [Counter; 2] = [
+    ("kernel", |record| record.waf_of_run(|ways| ways.process)),
+    ("device", |record| record.waf_of_run(|ways| ways.device)),
+];
 
 /// Records and operations of a run at scale 1.
 const RECORDS: f64 = 100_000.0;
@@ -127,12 +130,15 @@ fn published_level(engine: &str) -> Durability {
 }
 
 /// The runs of all engines.
-pub(super) struct Runs<'a>(pub(super) Vec<&'a Record>);
+pub(super) struct Runs<'a> {
+    pub(super) records: Vec<&'a Record>,
+    pub(super) seen: &'a Seen<'a, Record>,
+}
 
 impl<'a> Runs<'a> {
     fn of(&self, work: &str, engine: &str, level: Durability) -> Vec<&'a Record> {
         let fits = |r: &&'a Record| r.engine == engine && r.durability == level.name() && workload(r) == work;
-        self.0.iter().copied().filter(fits).collect()
+        self.records.iter().copied().filter(fits).inspect(|record| self.seen.saw(record)).collect()
     }
 
     fn throughput(&self, work: &str, engine: &str, level: Durability) -> Option<Spread> {
@@ -161,7 +167,7 @@ impl<'a> Runs<'a> {
     fn rows(&self, work: &str) -> (Vec<&'a str>, Vec<&'a str>) {
         let mut engines: Vec<&str> = Vec::new();
         let mut kinds = BTreeMap::new();
-        for &record in self.0.iter().filter(|record| workload(record) == work) {
+        for &record in self.records.iter().filter(|record| workload(record) == work) {
             if !engines.contains(&record.engine.as_str()) {
                 engines.push(&record.engine);
             }
@@ -174,11 +180,11 @@ impl<'a> Runs<'a> {
 /// What it was done with here.
 pub(super) fn setup(runs: &Runs<'_>) -> String {
     let version = |engine: &str| {
-        let of = runs.0.iter().find(|record| record.engine == engine);
+        let of = runs.records.iter().find(|record| record.engine == engine);
         of.map_or("not measured".to_owned(), |record| record.engine_version.clone())
     };
     let (records, operations, cache_bytes) = runs
-        .0
+        .records
         .iter()
         .find(|record| workload(record) != LOAD)
         .map_or((0, 0, 0), |record| (record.records, record.operations, record.cache_bytes));
@@ -194,10 +200,11 @@ pub(super) fn setup(runs: &Runs<'_>) -> String {
 
 /// The conclusions.
 pub(super) fn findings(runs: &Runs<'_>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = THROUGHPUT.iter().map(|row| faster(runs, row)).collect();
-    findings.push(updates(runs, TREE, 1_065.0 / 264.0));
-    findings.push(updates(runs, MERGED, 145.0 / 124.0));
-    findings.extend(merging::too_short(runs.0.iter().copied(), |r| format!("{}, {}", workload(r), r.durability)));
+    let seen = runs.seen;
+    let mut findings: Vec<Finding> = THROUGHPUT.iter().map(|row| seen.finding(|| faster(runs, row))).collect();
+    findings.push(seen.finding(|| updates(runs, TREE, 1_065.0 / 264.0)));
+    findings.push(seen.finding(|| updates(runs, MERGED, 145.0 / 124.0)));
+    findings.extend(merging::too_short(runs.records.iter().copied(), |r| format!("{}, {}", workload(r), r.durability)));
     findings
 }
 
@@ -219,7 +226,7 @@ pub(super) fn figures(runs: &Runs<'_>) -> Vec<Figure> {
         for &engine in &engines {
             let level = published_level(engine);
             let figure = beside(Figure::new(load(level), "throughput", Unit::PerSecond), published(engine));
-            figures.push(figure.measured(engine, runs.throughput(work, engine, level)));
+            figures.push(runs.seen.figure(|| figure.measured(engine, runs.throughput(work, engine, level))));
         }
         for (kind, &engine) in kinds.iter().flat_map(|kind| engines.iter().map(move |engine| (*kind, engine))) {
             let level = published_level(engine);
@@ -232,16 +239,17 @@ pub(super) fn figures(runs: &Runs<'_>) -> Vec<Figure> {
             };
             let at = |of| runs.latency(work, engine, level, kind, of);
             let figure = beside(Figure::new(load(level), format!("{kind}, mean"), Unit::Ns), published);
-            figures.push(Figure {
+            figures.push(runs.seen.figure(|| Figure {
                 p95_ns: at(|latency| latency.p95).map(|spread| spread.median),
                 p99_ns: at(|latency| latency.p99).map(|spread| spread.median),
                 ..figure.measured(engine, at(|latency| latency.mean))
-            });
+            }));
         }
         for (engine, (by, of)) in engines.iter().flat_map(|engine| WAF.map(|counter| (*engine, counter))) {
             let level = published_level(engine);
-            let waf = Spread::of(runs.of(work, engine, level).iter().filter_map(|record| of(record)));
-            figures.push(Figure::new(load(level), format!("WAF by the {by}"), Unit::Ratio).measured(engine, waf));
+            let waf = || Spread::of(runs.of(work, engine, level).iter().filter_map(|record| of(record)));
+            let figure = Figure::new(load(level), format!("WAF by the {by}"), Unit::Ratio);
+            figures.push(runs.seen.figure(|| figure.measured(engine, waf())));
         }
     }
     figures
@@ -271,6 +279,8 @@ fn faster(runs: &Runs<'_>, (work, tree, merged): &(&str, Option<f64>, f64)) -> F
         ),
         measured_figure: Some(by.median),
         ratio: Some(by.median / ratio),
+        lines: Vec::new(),
+        is_published: true,
         verdict: if by.min > 1.0 {
             Verdict::Holds
         } else if by.max < 1.0 {
@@ -297,6 +307,8 @@ fn completes(runs: &Runs<'_>, work: &str) -> Finding {
         measured_figure: Some(tree.median),
         ratio: None,
         // Runs with errors are not here.
+        lines: Vec::new(),
+        is_published: true,
         verdict: Verdict::Refuted,
     }
 }
@@ -324,6 +336,8 @@ fn updates(runs: &Runs<'_>, engine: &str, ratio: f64) -> Finding {
         measured_figure: Some(by_level.median),
         ratio: Some(by_level.median / ratio),
         // Within a half of it either way.
+        lines: Vec::new(),
+        is_published: true,
         verdict: if by_level.min >= ratio / 1.5 && by_level.max <= ratio * 1.5 {
             Verdict::Holds
         } else if by_level.max < ratio / 1.5 || by_level.min > ratio * 1.5 {
@@ -350,8 +364,8 @@ pub(super) fn differences() -> Vec<String> {
          page cache more of the distance is processor time, less of it the device's.",
         "A-load is the fillrandom of db_bench: random names put into an empty store, one in forty twice. Its runs acknowledge each insert at \
          the durability that is named; the load phases before the workloads do so at os.",
-        "The published study gives mean latencies alone. WAF includes the load phase and the making of PostgreSQL's empty cluster (some 40 \
-         MB). By the kernel is what the engine's processes are charged with: where files are kept in large pages, a whole one for each small \
+        "The published study gives mean latencies alone. WAF is that of the run phase: neither the load before it counts nor the making of \
+         PostgreSQL's empty cluster (some 40 MB), but what closing writes or leaves in a log does; C puts nothing and has none. By the kernel is what the engine's processes are charged with: where files are kept in large pages, a whole one for each small \
          synced write into a log. By the device is what it really wrote, for whomever: see to it that nothing else writes.",
     ]
     .map(str::to_owned)

@@ -19,7 +19,7 @@ use biombo_graph::numa::Placement;
 use biombo_graph::team::Bind;
 
 use self::published::{EDGES_BY_HALVES, EDGES_ROUND_ROBIN, REMOTE, ROWS, System, THREADS, row};
-use super::{Figure, Finding, Reproduction, Unit, Verdict};
+use super::{Figure, Finding, Reproduction, Seen, Unit, Verdict};
 use crate::graph::{BATCH, Kernel, Layout, Media, NodesPlan, Placing, Plan, Record, Step, Whole};
 use crate::measure::Host;
 use crate::statistics::{Ratio, Spread, ratio};
@@ -106,12 +106,14 @@ fn name(system: System) -> String {
 struct Runs<'a> {
     graph: &'static str,
     records: Vec<&'a Record>,
+    seen: &'a Seen<'a, Record>,
 }
 
 impl<'a> Runs<'a> {
-    fn of(records: &'a [Record]) -> Vec<Self> {
+    fn of(records: &'a [Record], seen: &'a Seen<'a, Record>) -> Vec<Self> {
         let of = |(graph, like, file): (&'static str, &str, &str)| Self {
             graph,
+            seen,
             records: records
                 .iter()
                 .filter(|record| record.graph.starts_with(like) || record.graph.contains(file))
@@ -134,7 +136,7 @@ impl<'a> Runs<'a> {
                 && record.layout == layout.name()
                 && placing.has(record)
         });
-        its.map(|record| record.seconds).collect()
+        its.inspect(|record| self.seen.saw(record)).map(|record| record.seconds).collect()
     }
 
     /// Seconds of one and of the other, trial by trial.
@@ -156,13 +158,16 @@ impl<'a> Runs<'a> {
     /// Edges of each node.
     fn edges(&self, placement: Placement) -> Option<&'a [u64]> {
         let mut shown = self.records.iter().filter(|record| record.step == Step::Placement);
-        shown.find(|record| record.placement == placement.name())?.edges_per_node.as_deref()
+        let found = shown.find(|record| record.placement == placement.name())?;
+        self.seen.saw(found);
+        found.edges_per_node.as_deref()
     }
 }
 
 /// What came out, beside what was published.
 pub fn findings(records: &[Record]) -> Result<Reproduction> {
-    let all = Runs::of(records);
+    let seen = Seen::of(records);
+    let all = Runs::of(records, &seen);
     let virtual_nodes = records.iter().find_map(|record| record.not_done.as_deref());
     let host = Host::here();
     let graphs: BTreeSet<String> = records
@@ -185,12 +190,12 @@ pub fn findings(records: &[Record]) -> Result<Reproduction> {
         figures: figures(&all),
         curves: Vec::new(),
         findings: vec![
-            gains(&all, "cc-sv", 2.3, virtual_nodes),
-            gains(&all, "pagerank", 1.25, virtual_nodes),
-            no_gain(&all, virtual_nodes),
-            balanced(&all),
-            slower(&all),
-            remote(&all, virtual_nodes),
+            seen.finding(|| gains(&all, "cc-sv", 2.3, virtual_nodes)),
+            seen.finding(|| gains(&all, "pagerank", 1.25, virtual_nodes)),
+            seen.finding(|| no_gain(&all, virtual_nodes)),
+            seen.finding(|| balanced(&all)),
+            seen.finding(|| slower(&all)),
+            seen.finding(|| remote(&all, virtual_nodes)),
             same_answers(records),
         ],
     })
@@ -208,20 +213,24 @@ fn figures(all: &[Runs<'_>]) -> Vec<Figure> {
             let load = load(runs.graph, threads);
             for kernel in KERNELS.map(Kernel::name) {
                 let Some(published) = row(runs.graph, kernel) else { continue };
-                let csr = runs.seconds(kernel, threads, stand_in(System::Csr));
-                let ns: Vec<(f64, f64)> = csr.into_iter().map(|seconds| (seconds * 1e9, 1.0)).collect();
+                let ns = || -> Vec<(f64, f64)> {
+                    let csr = runs.seconds(kernel, threads, stand_in(System::Csr));
+                    csr.into_iter().map(|seconds| (seconds * 1e9, 1.0)).collect()
+                };
                 let time = Figure::new(load.clone(), format!("{kernel}, time"), Unit::Ns);
                 let time = time.published(System::Csr.name(), published.seconds(System::Csr, threads).map(|s| s * 1e9));
-                figures.push(time.measured_in_pairs(&name(System::Csr), &ns));
+                figures.push(runs.seen.figure(|| time.measured_in_pairs(&name(System::Csr), &ns())));
                 for system in System::ALL.into_iter().filter(|system| *system != System::Csr) {
                     let by = Figure::new(load.clone(), format!("{kernel}, by CSR"), Unit::Ratio);
                     let by = by.published(system.name(), published.by_csr(system, threads));
-                    figures.push(by.measured_in_pairs(&name(system), &runs.by_csr(kernel, threads, system)));
+                    let pairs = || runs.by_csr(kernel, threads, system);
+                    figures.push(runs.seen.figure(|| by.measured_in_pairs(&name(system), &pairs())));
                 }
                 // Published is the largest of them alone: it stands with the conclusions.
                 let far = Figure::new(load.clone(), format!("{kernel}, remote by local"), Unit::Ratio);
                 let far = far.published(System::Dgap.name(), None);
-                figures.push(far.measured_in_pairs(&name(System::Dgap), &runs.remote(kernel, threads)));
+                let pairs = || runs.remote(kernel, threads);
+                figures.push(runs.seen.figure(|| far.measured_in_pairs(&name(System::Dgap), &pairs())));
             }
         }
         for (system, placement, published) in [
@@ -231,9 +240,12 @@ fn figures(all: &[Runs<'_>]) -> Vec<Figure> {
             // Of the other graph it was not published.
             let published = (runs.graph == "orkut").then(|| largest_share(&published));
             let share = Figure::new(runs.graph, "edges of the fuller node, share", Unit::Ratio);
-            let here = runs.edges(placement).map(largest_share);
-            let spread = here.map(|share| Spread { median: share, min: share, max: share });
-            figures.push(share.published(system.name(), published).measured(&name(system), spread));
+            let spread = || {
+                let share = runs.edges(placement).map(largest_share)?;
+                Some(Spread { median: share, min: share, max: share })
+            };
+            let share = share.published(system.name(), published);
+            figures.push(runs.seen.figure(|| share.measured(&name(system), spread())));
         }
     }
     figures
@@ -291,6 +303,8 @@ fn gains(all: &[Runs<'_>], kernel: &str, published_figure: f64, virtual_nodes: O
         measured: format!("{text}{}", virtual_nodes.map_or(String::new(), |why| format!(" ({why})"))),
         measured_figure: Some(best),
         ratio: Some(best / published_figure),
+        lines: Vec::new(),
+        is_published: true,
         verdict,
     }
 }
@@ -307,7 +321,16 @@ fn no_gain(all: &[Runs<'_>], virtual_nodes: Option<&str>) -> Finding {
         None if low > 1.0 => Verdict::Refuted,
         None => Verdict::Mixed,
     };
-    Finding { published, published_figure: None, measured: text, measured_figure: Some(best), ratio: None, verdict }
+    Finding {
+        published,
+        published_figure: None,
+        measured: text,
+        measured_figure: Some(best),
+        ratio: None,
+        lines: Vec::new(),
+        is_published: true,
+        verdict,
+    }
 }
 
 fn balanced(all: &[Runs<'_>]) -> Finding {
@@ -341,6 +364,8 @@ fn balanced(all: &[Runs<'_>]) -> Finding {
         ),
         measured_figure: Some(worst),
         ratio: Some(worst / largest_share(&EDGES_ROUND_ROBIN)),
+        lines: Vec::new(),
+        is_published: true,
         verdict,
     }
 }
@@ -369,6 +394,8 @@ fn slower(all: &[Runs<'_>]) -> Finding {
         measured: text,
         measured_figure: Some(worst),
         ratio: Some(worst / published),
+        lines: Vec::new(),
+        is_published: true,
         verdict,
     }
 }
@@ -393,6 +420,8 @@ fn remote(all: &[Runs<'_>], virtual_nodes: Option<&str>) -> Finding {
         measured: format!("remote by local: {text}{}", virtual_nodes.map_or(String::new(), |why| format!(" ({why})"))),
         measured_figure: Some(worst),
         ratio: Some(worst / REMOTE),
+        lines: Vec::new(),
+        is_published: true,
         verdict,
     }
 }
@@ -419,6 +448,8 @@ fn same_answers(records: &[Record]) -> Finding {
         ),
         measured_figure: None,
         ratio: None,
+        lines: Vec::new(),
+        is_published: true,
         verdict: if answers.len() == asked.len() { Verdict::Holds } else { Verdict::Refuted },
     }
 }

@@ -143,9 +143,14 @@ fn the_matrix_is_whole_at_equal_cache_and_fits_into_half_an_hour() {
             (run.task, run.engine.as_str(), run.threads, run.cache_bytes)
                 == (Task::from(*task), engine, workers, CACHE_BYTES)
         });
-        let repeat =
-            if [LMDB, TREES[1]].contains(&engine) && ["a", "d"].contains(&&*task.to_string()) { REPEAT } else { 1 };
-        assert_eq!(of.count() as u32, 4 * repeat, "{task} {engine} {workers}");
+        let is_published = [LMDB, TREES[1]].contains(&engine) && ["a", "d"].contains(&&*task.to_string());
+        let (repeat, seconds) = if is_published { (REPEAT, 2.0) } else { (REPEAT_REST, 0.5) };
+        assert_eq!(of.clone().count() as u32, 4 * repeat, "{task} {engine} {workers}");
+        // What repartitions itself plans twice in a run, however long.
+        let moving: Vec<_> = of.clone().filter_map(|run| run.repartition.clone()).collect();
+        assert_eq!(moving.len() as u32, repeat);
+        assert!(moving.iter().all(|every| *every == format!("{}s", seconds / 2.0)), "{moving:?}");
+        assert!(of.clone().all(|run| run.seconds == Some(seconds)));
     }
     let others: Vec<_> = runs.iter().filter(|run| run.cache_bytes != CACHE_BYTES).collect();
     assert!(others.len() as u32 == REPEAT && others.iter().all(|run| run.partitions == 8 && run.engine == TREES[1]));

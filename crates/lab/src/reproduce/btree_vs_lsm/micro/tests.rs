@@ -2,11 +2,23 @@
 
 use super::super::findings as of_both;
 use super::*;
+use crate::amplification::{Amplification, PhaseFigures, Ways};
 use crate::bench::Outcome;
 use crate::record::tests::record;
 use crate::reproduce::Reproduction;
 
-/// Three repetitions of both lengths: `of` gives operations per second and write amplification by engine.
+/// A load and a run that put 10,000 bytes each: write amplification of the load by the engine, of the run by the engine and by the kernel.
+fn told(load: f64, own: f64, kernel: f64) -> Option<Amplification> {
+    let phase = |own, kernel: f64| PhaseFigures {
+        logical_write_bytes: 10_000,
+        write_bytes: Ways { process: Some((kernel * 1e4) as u64), ..Ways::default() },
+        waf: Ways { own: Some(own), process: Some(kernel), ..Ways::default() },
+        ..PhaseFigures::default()
+    };
+    Some(Amplification { load: Some(phase(load, load)), run: phase(own, kernel), ..Amplification::default() })
+}
+
+/// Three repetitions of both lengths: `of` gives operations per second and write amplification of the run by engine.
 fn outcome(of: impl Fn(&str, bool) -> (f64, f64)) -> Outcome {
     let mut records = Vec::new();
     for (longer, operations) in [(false, 5_000), (true, 100_000)] {
@@ -16,7 +28,10 @@ fn outcome(of: impl Fn(&str, bool) -> (f64, f64)) -> Outcome {
                 let noise = 1.0 + 0.004 * f64::from(repetition);
                 let mut record = record(engine, "none", repetition, ops * noise);
                 (record.operations, record.key_bytes, record.value_bytes) = (operations, 8, 8);
-                record.waf_by.engine = Some(waf * noise);
+                record.seed = u64::from(repetition) + if longer { LONGER_SEED } else { 0 };
+                // As it is of the whole run, with opening and loading: nobody shall take it for the run's.
+                record.waf_by.engine = Some(7e6);
+                record.amplification = told(5.0 * waf, waf * noise, waf * noise);
                 records.push(record);
             }
         }
@@ -70,7 +85,7 @@ fn each_conclusion_is_drawn_from_the_runs_that_it_is_about() {
 #[test]
 fn the_short_runs_stand_beside_what_was_published_and_the_longer_ones_by_themselves() {
     let figures = of_both(&outcome(|_, longer| if longer { (10.0, 3.0) } else { (100.0, 2.0) })).unwrap().figures;
-    assert_eq!(figures.len(), 2 * 2 * ENGINES.len());
+    assert_eq!(figures.len(), 2 * 4 * ENGINES.len());
     let find = |load: &str, of: &str, engine: &str| {
         let is = |f: &&Figure| f.load.contains(load) && f.of == of && f.engine.as_deref() == Some(engine);
         let figure = figures.iter().find(is).unwrap_or_else(|| panic!("no {of} of {engine} at {load}"));
@@ -81,6 +96,41 @@ fn the_short_runs_stand_beside_what_was_published_and_the_longer_ones_by_themsel
     assert_eq!(find("5.00 k", "WAF by the engine", LSM), (system("LSM-tree"), Some(LSM_WAF), Some(2.0)));
     assert_eq!(find("5.00 k", "throughput", JOURNALED_LSM), (None, None, Some(101.0)));
     assert_eq!(find("100 k", "WAF by the engine", LSM), (None, None, Some(3.0)));
+    assert_eq!(find("5.00 k", "WAF by the kernel", LSM), (system("LSM-tree"), Some(LSM_WAF), Some(2.0)));
+    assert_eq!(find("5.00 k", "loading: WAF by the engine", BTREE), (None, None, Some(10.0)));
+}
+
+/// Fails if what loading writes is judged, or one counter alone, or within more than a fiftieth.
+#[test]
+fn a_published_amplification_is_judged_by_both_counters_of_the_run_within_a_fiftieth() {
+    let with = |own: f64, kernel: f64| {
+        let mut outcome = outcome(|_, _| (1_000.0, 1.0));
+        let short = outcome.records.iter_mut().filter(|record| record.engine == BTREE && record.operations == 5_000);
+        short.for_each(|record| record.amplification = told(270.0, own, kernel));
+        let found = found(&outcome).remove(1);
+        (found.verdict, found.measured)
+    };
+    let (verdict, measured) = with(256.1, 256.3);
+    assert!(
+        verdict == Verdict::Holds && measured.contains("256.30") && measured.contains("apart, 270.00"),
+        "{measured}"
+    );
+    assert_eq!(with(256.0, 262.0).0, Verdict::Mixed);
+    assert_eq!(with(263.0, 262.0).0, Verdict::Refuted);
+    let (verdict, measured) = with(256.0, 0.0);
+    assert!(verdict == Verdict::Holds && measured.contains("which counts nothing here"), "{measured}");
+    assert_eq!(with(263.0, 0.0).0, Verdict::Refuted);
+}
+
+/// Fails if the longer runs are taken for short ones where no short one succeeded.
+#[test]
+fn without_a_short_run_nothing_is_said_of_short_runs() {
+    let mut longer = outcome(|_, _| (1_000.0, 256.0));
+    longer.records.retain(|record| record.operations > 5_000);
+    let verdicts = verdicts(&longer);
+    assert_eq!(verdicts[..3], [Verdict::Unknown; 3]);
+    assert!(verdicts[3..].iter().all(|verdict| *verdict != Verdict::Unknown), "{verdicts:?}");
+    assert!(of_both(&longer).unwrap().figures.iter().all(|figure| figure.published.is_none()));
 }
 
 #[test]
@@ -94,6 +144,10 @@ fn the_published_run_and_a_longer_one_are_done_three_times_each() {
     let runs: Vec<_> = plans(&registry, 1.0).iter().flat_map(Plan::runs).collect();
     assert_eq!(runs.len(), 4 * 2 * 3);
     assert_eq!(runs.iter().filter(|run| run.operations == 5_000).count(), 12);
+    assert!(
+        runs.iter().all(|run| (run.operations > 5_000) == (run.seed >= LONGER_SEED)),
+        "by which they are told apart"
+    );
     assert!(runs.iter().all(|run| (run.key_bytes, run.value_bytes, run.threads) == (8, 8, 1)));
     assert_eq!(plans(&registry, 1e-9)[1].operations, 4_000);
 }

@@ -2,6 +2,7 @@
 
 use super::super::findings as of_both;
 use super::*;
+use crate::amplification::{Amplification, PhaseFigures, Ways};
 use crate::bench::Outcome;
 use crate::record::tests::record;
 
@@ -104,8 +105,12 @@ fn the_page_and_the_table_show_published_beside_measured_with_tails_and_waf() {
     super::super::super::print(&found, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let html = crate::report::reproduction(&outcome, &found).unwrap();
+    crate::report::tests::look("reproduction", &html);
+    let (head, rest) = found.headline();
     for page in [&text, &html] {
         for expected in [
+            head.as_str(),
+            &rest,
             "A-load, sync",
             "update, mean",
             "264 µs",
@@ -117,6 +122,49 @@ fn the_page_and_the_table_show_published_beside_measured_with_tails_and_waf() {
             assert!(page.contains(expected), "`{expected}` is missing in\n{page}");
         }
     }
+    // Each figure and each conclusion that was measured leads to its runs, the one with its three of 126.
+    let throughput = found.figures.iter().find(|figure| figure.load == "A, os" && figure.of == "throughput").unwrap();
+    assert_eq!((throughput.lines.len(), throughput.spread().contains(" to ")), (3, true));
+    let records = throughput.lines.iter().map(|line| &outcome.records[*line as usize - 1]);
+    assert!(records.map(|r| (&*r.workload, &*r.durability, r.engine.as_str())).all(|run| run == ("a", "os", MERGED)));
+    let lines = throughput.lines.iter().map(u32::to_string).collect::<Vec<_>>();
+    let link = format!("<a href=\"#raw\" data-lines=\"{}\">{}</a>", lines.join(" "), lines.join(", "));
+    let page = html.replace("&#x2f;", "/");
+    assert!(page.contains(&link) && page.contains(&throughput.spread()), "{link} or its spread is missing");
+    assert_eq!(html.matches("class=\"label\">throughput</div>").count(), 1, "a row of the plot");
+    let measured = found.findings.iter().filter(|finding| finding.verdict != Verdict::Unknown);
+    assert!(measured.clone().count() > 5 && measured.clone().all(|finding| !finding.lines.is_empty()), "{found:?}");
+}
+
+/// Fails if the write amplification of the whole run is shown, which is the load's in C and has a cluster of 40 MB in A-load; or if what closing
+/// leaves in a log counts for nobody.
+#[test]
+fn write_amplification_is_that_of_the_run_phase_alone() {
+    let mut outcome = outcome(as_published);
+    for record in &mut outcome.records {
+        let phase = |process: u64, put| PhaseFigures {
+            write_bytes: Ways { process: Some(process), device: Some(2 * process), ..Ways::default() },
+            logical_write_bytes: put,
+            ..PhaseFigures::default()
+        };
+        let put = if record.workload == "c" { 0 } else { 1_000_000 };
+        record.amplification = Some(Amplification {
+            open: phase(40_000_000, 0),
+            load: (record.workload != "fillrandom").then(|| phase(9_000_000, 3_000_000)),
+            run: phase(4_000_000, put),
+            ..Amplification::default()
+        });
+        record.unflushed_write_bytes = if record.engine == MERGED { 500_000 } else { 0 };
+        record.waf_by.process = Some(77.0);
+    }
+    let figures = of_both(&outcome).unwrap().figures;
+    let of = |engine: &str, by: &str| {
+        let is = |f: &&Figure| f.of == format!("WAF by the {by}") && f.engine.as_deref() == Some(engine);
+        figures.iter().filter(is).map(|figure| figure.measured).collect::<Vec<_>>()
+    };
+    let all_but_c = |waf| THROUGHPUT.map(|(work, ..)| (work != "C").then_some(waf)).to_vec();
+    assert_eq!((of(TREE, "kernel"), of(TREE, "device")), (all_but_c(4.0), all_but_c(8.0)));
+    assert_eq!(of(MERGED, "kernel"), all_but_c(4.5));
 }
 
 #[test]

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# All published experiments, done again one after the other: of each a table, a report page and its runs in target/reproduce, and the seconds
+# that it took. One that fails (an engine or a disk that is missing) is named, and the others go on.
+#
+#   scripts/reproduce.sh BIOMBO [OPTION...]    options of `biombo reproduce`, such as --scale 0.1
+#
+# BIOMBO_REPRODUCE: where the files are kept (target/reproduce). The exit status is 1 where an experiment failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export LC_ALL=C
+
+[ $# -ge 1 ] || { echo 'reproduce: name the command; the head of scripts/reproduce.sh says more' >&2; exit 2; }
+biombo=$1
+shift
+kept=${BIOMBO_REPRODUCE:-${CARGO_TARGET_DIR:-$PWD/target}/reproduce}
+mkdir -p "$kept" || exit 1
+names=$("$biombo" reproduce --list --json | sed -nE 's/^\{"name":"([^"]*)".*/\1/p')
+[ -n "$names" ] || { echo "reproduce: $biombo lists no experiments" >&2; exit 1; }
+
+table=$(printf '%-14s  %8s  %s' experiment seconds 'conclusions here')
+failed=0
+for name in $names; do
+  begun=$SECONDS
+  echo "== $name" >&2
+  rm -f "$kept/$name".{txt,html,jsonl}
+  "$biombo" reproduce "$name" "$@" --html "$kept/$name.html" --runs "$kept/$name.jsonl" >"$kept/$name.txt"
+  status=$?
+  # `name: title`, and below it how many conclusions hold.
+  told=$(sed -n "/^$name: /{n;s/^ *//p;q}" "$kept/$name.txt")
+  [ "$status" -eq 0 ] || { failed=1; told="failed (exit status $status)${told:+; $told}"; }
+  table+=$'\n'$(printf '%-14s  %8d  %s' "$name" $((SECONDS - begun)) "$told")
+done
+printf '%s\n' "$table" | tee "$kept/seconds.txt"
+exit "$failed"
