@@ -19,12 +19,15 @@ impl Balance {
         Self { loads: vec![0.0; lanes] }
     }
 
-    /// Take in what each lane took since the last time, in nanoseconds, and change `worker_of` where that evens the load of `workers` workers.
-    /// Returns how many lanes have another worker now.
-    pub(crate) fn look(&mut self, took_ns: impl Iterator<Item = u64>, worker_of: &mut [u32], workers: u32) -> u64 {
+    /// Take in what each lane took since the last time, in nanoseconds.
+    pub(crate) fn take_in(&mut self, took_ns: impl Iterator<Item = u64>) {
         for (load, took_ns) in self.loads.iter_mut().zip(took_ns) {
             *load = *load / 2.0 + took_ns as f64;
         }
+    }
+
+    /// Change `worker_of` where that evens the load of `workers` workers. Returns how many lanes have another worker now.
+    pub(crate) fn change(&self, worker_of: &mut [u32], workers: u32) -> u64 {
         let mut changed = 0;
         // Each step makes the heavier of two lighter, so it ends; the bound spares a proof about sums of floats.
         for _ in 0..worker_of.len() {
@@ -82,7 +85,8 @@ mod tests {
         let mut balance = Balance::new(took_ns.len());
         let mut changed = 0;
         for _ in 0..20 {
-            changed += balance.look(took_ns.iter().copied(), worker_of, workers);
+            balance.take_in(took_ns.iter().copied());
+            changed += balance.change(worker_of, workers);
         }
         let loads: Vec<f64> = took_ns.iter().map(|ns| *ns as f64).collect();
         (changed, of_workers(&loads, worker_of, workers))
@@ -135,11 +139,13 @@ mod tests {
         let mut balance = Balance::new(4);
         let mut worker_of = [0, 1, 0, 1];
         for _ in 0..9 {
-            balance.look([500, 0, 500, 0].into_iter(), &mut worker_of, 2);
+            balance.take_in([500, 0, 500, 0].into_iter());
+            balance.change(&mut worker_of, 2);
         }
         assert_ne!(worker_of[0], worker_of[2]);
         for _ in 9..20 {
-            balance.look([500, 500, 0, 0].into_iter(), &mut worker_of, 2);
+            balance.take_in([500, 500, 0, 0].into_iter());
+            balance.change(&mut worker_of, 2);
         }
         assert_ne!(worker_of[0], worker_of[1], "{worker_of:?}");
     }

@@ -5,6 +5,7 @@
 //! | `queue` | how a write is handed over, and its caller waits |
 //! | `worker` | what a worker does with the writes that it takes: one group for each lane, written and synced at once |
 //! | `balance` | which worker runs which lane, by the time that lanes take: asked by a store that repartitions itself, ten times a second |
+//! | `trial` | whether lanes that have changed their workers answer sooner, and back if they do not |
 //!
 //! It is a choice of who runs a write, not of what the write does: a worker takes the lane's lock as any caller does under `direct`, and everything
 //! that holds several lanes at once (snapshots, batches over several partitions, moves) goes on as it does there. So a lane may change its worker
@@ -34,6 +35,7 @@ mod balance;
 mod queue;
 #[cfg(test)]
 pub(crate) mod tests;
+mod trial;
 mod worker;
 
 use std::sync::Arc;
@@ -50,8 +52,9 @@ use crate::poison::Poison;
 use crate::present::Present;
 use crate::seam;
 use crate::topology::Topology;
-pub(crate) use balance::Balance;
 use queue::{Queue, Ticket, Wish};
+use trial::Answers;
+pub(crate) use trial::Evener;
 
 /// Operations larger than this together are written by their caller, uncopied.
 pub(crate) const HAND_OVER_BYTES_MAX: u64 = 1 << 20;
@@ -114,8 +117,18 @@ pub(crate) struct Crew {
     wishes: Box<[Wish]>,
     /// What each lane took since loads were evened last.
     took_ns: Box<[AtomicU64]>,
+    /// How long users of each lane waited for answers since loads were evened last.
+    answers: Box<[Answered]>,
     /// How often a lane has changed its worker.
     reassigned: AtomicU64,
+}
+
+/// Writes to a lane that were answered, and how long that took. Each on a line of its own: the callers of all lanes write here.
+#[derive(Default)]
+#[repr(align(64))]
+struct Answered {
+    count: AtomicU64,
+    took_ns: AtomicU64,
 }
 
 /// The threads.
@@ -135,6 +148,7 @@ impl Workers {
             worker_of: (0..lanes).map(|lane| AtomicU32::new((lane % count) as u32)).collect(),
             wishes: (0..lanes).map(|_| Wish::new()).collect(),
             took_ns: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
+            answers: (0..lanes).map(|_| Answered::default()).collect(),
             reassigned: AtomicU64::new(0),
         });
         let cpus = topology::Topology::detect().cpus();
@@ -179,6 +193,7 @@ impl Crew {
         may_wait: bool,
     ) -> Result<Attempt> {
         let slip = MINE.try_with(Arc::clone).unwrap_or_else(|_| blank());
+        let asked_ns = monotonic_ns();
         slip.fill(|work| {
             work.batch.clear();
             for op in ops {
@@ -189,11 +204,15 @@ impl Crew {
                 }
             }
             (work.lane, work.version, work.durability, work.may_wait) = (lane, version, durability, may_wait);
-            work.asked_ns = monotonic_ns();
+            work.asked_ns = asked_ns;
         });
         seam::pass(seam::Point::Lock);
         self.hand_over(lane, Errand::Write(Arc::clone(&slip)))?;
-        slip.wait()
+        let answer = slip.wait();
+        let answered = &self.answers[lane];
+        answered.count.fetch_add(1, Ordering::Relaxed);
+        answered.took_ns.fetch_add(monotonic_ns().saturating_sub(asked_ns), Ordering::Relaxed);
+        answer
     }
 
     /// Have what was gathered for a lane brought into its engine, soon. The caller holds no lock.
@@ -217,11 +236,14 @@ impl Crew {
         self.worker_of.iter().map(|worker| worker.load(Ordering::Relaxed)).collect()
     }
 
-    /// Give lanes to other workers where that evens what these have to do; one caller at a time.
-    pub(crate) fn even(&self, balance: &mut Balance) {
+    /// Give lanes to other workers where that evens what these have to do, and back where users wait longer then; one caller at a time.
+    pub(crate) fn even(&self, evener: &mut Evener) {
         let mut worker_of = self.worker_of();
         let took_ns = self.took_ns.iter().map(|took_ns| took_ns.swap(0, Ordering::Relaxed));
-        let changed = balance.look(took_ns, &mut worker_of, self.count());
+        let taken =
+            |of: fn(&Answered) -> &AtomicU64| self.answers.iter().map(|its| of(its).swap(0, Ordering::Relaxed)).sum();
+        let answers = Answers { count: taken(|its| &its.count), took_ns: taken(|its| &its.took_ns) };
+        let changed = evener.look(took_ns, answers, &mut worker_of, self.count());
         self.reassigned.fetch_add(changed, Ordering::Relaxed);
         for (worker, new) in self.worker_of.iter().zip(worker_of) {
             worker.store(new, Ordering::Relaxed);

@@ -51,7 +51,7 @@ pub(crate) use settings::{DEFAULT_PLANNER, Settings};
 pub(crate) use watch::{Watch, Way};
 
 use crate::migration::{Mover, Pace, Tidier};
-use crate::pinned::{Balance, Crew};
+use crate::pinned::{Crew, Evener};
 use crate::placement::Cuts;
 use crate::pulse::Pulse;
 use crate::{Options, Placement, Store};
@@ -92,7 +92,7 @@ pub(crate) struct Driver {
     dirs: Vec<PathBuf>,
     partitions: u32,
     crew: Option<Arc<Crew>>,
-    balance: Mutex<Balance>,
+    balance: Mutex<Evener>,
     planner: &'static str,
     /// What lanes had waited when it was looked last.
     waited_ns: Mutex<u64>,
@@ -179,7 +179,7 @@ impl Planning {
             dir: parts.dir,
             dirs: parts.dirs,
             partitions: parts.partitions,
-            balance: Mutex::new(Balance::new(parts.partitions as usize)),
+            balance: Mutex::new(Evener::new(parts.partitions as usize)),
             crew: parts.crew,
             planner: planner.name(),
             clock,
