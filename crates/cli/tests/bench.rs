@@ -474,7 +474,9 @@ fn the_workloads_over_trees_are_done_again_with_each_published_figure_beside_its
         assert_eq!((&throughput["published_system"], &throughput["engine"]), (&"RocksDB".into(), &"rocksdb".into()));
         let figure = |name: &str| throughput[name].as_f64().unwrap_or_else(|| panic!("no {name} in {throughput}"));
         assert!((figure("measured") / figure("published") / figure("ratio") - 1.0).abs() < 1e-9, "{throughput}");
-        assert!(of("WAF by the kernel").is_some_and(|waf| waf["measured"].as_f64() > Some(0.5)), "{work}");
+        // Of what the run wrote, without what was loaded before it: reads alone have none.
+        let waf = of("WAF by the kernel").and_then(|waf| waf["measured"].as_f64());
+        assert!(if work == "C" { waf.is_none() } else { waf > Some(0.5) }, "{work}: {waf:?}");
     }
     let scans = figures.iter().find(|f| f["load"] == "E, os" && f["of"] == "scan, mean").expect("scans");
     assert!(scans["measured"].as_f64() > Some(0.0) && scans["p99_ns"].as_f64() > Some(0.0), "{scans}");

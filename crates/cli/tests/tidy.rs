@@ -34,6 +34,7 @@ const UNSAFE_FILES: [(&str, &[&str]); 2] = [
         "crates/graph",
         &[
             "src/media/array.rs",
+            "src/media/lent.rs",
             "src/media/numbers.rs",
             "src/media/pool.rs",
             "src/media/persistent/lines.rs",
