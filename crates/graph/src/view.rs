@@ -47,7 +47,7 @@ pub trait Lists: Copy + Sync {
         vertices.for_each(|vertex| work(vertex, self.list(vertex)));
     }
 
-    /// As [`each`](Self::each), and with each list the words of memory that stand [`AHEAD`] further on than its own, as far as there are any.
+    /// As [`each`](Self::each), and with each list the words of memory that stand some way further on than its own, as far as there are any.
     /// They are neighbours of the vertices that follow, as a rule, and what nobody relies on otherwise: for prefetching.
     #[inline]
     fn each_ahead(self, vertices: Range<u32>, mut work: impl FnMut(u32, &[u32], &[u32])) {
