@@ -2,7 +2,7 @@
 //!
 //! Every iteration computes all scores from those of the one before (Jacobi), and sums are taken in the order of lists and blocks, so
 //! that the answer is the same, to the last bit, for any number of threads. What an in-neighbour gives is kept as `f32`, half the memory to
-//! hop through; sums and scores are `f64`, but for sums of a few ([`Sum`]).
+//! hop through; sums and scores are `f64`, but for sums of a few (`Sum`).
 //!
 //! Source: Brin, Page, "The Anatomy of a Large-Scale Hypertextual Web Search Engine", WWW 1998. The scores sum to 1: the score of vertices
 //! without out-edges is shared evenly among all.
