@@ -55,7 +55,7 @@ declare -A what=(
   [persistent]='the same over csr in memory and on persistent memory, which memory plays'
   [churned]='the same over pma, after a tenth of the edges was deleted and inserted again in random order'
   [streamed]='the same over pma while a million updates a second stream in'
-  [taken-in]='ingest of shuffled edges: in memory, on persistent memory (played by memory) and on disk, 1 and 2 threads, batches of 16,384, five rounds'
+  [taken-in]='ingest of shuffled edges: in memory, on persistent memory (played by memory) and on disk, 1 and 2 threads, batches of 32,768, five rounds'
   [single]='the same on persistent memory, each edge durable for itself'
   [real]='real graphs of ../shared/data where it is there: a stream in the order of time, and bytes an edge'
   [nodes]='pma and csr: placements on two nodes, virtual ones where the machine has one: edges of each node, times of kernels'
@@ -209,8 +209,8 @@ skew_round() {
 graph=(graph --graph kron:20:16 --trials 9)
 taken_in=(graph --trials 1 --layout pma --kernel bfs --threads 1,2 --ingest)
 taken_in_round() {
-  run "${taken_in[@]}" --graph kron:20:16 --batch 16384 --media dram,disk
-  where=$memory run "${taken_in[@]}" --graph kron:20:16 --batch 16384 --media pmem
+  run "${taken_in[@]}" --graph kron:20:16 --batch 32768 --media dram,disk
+  where=$memory run "${taken_in[@]}" --graph kron:20:16 --batch 32768 --media pmem
 }
 single_round() { where=$memory run "${taken_in[@]}" --graph kron:18:16 --media pmem --batch 1; }
 real_graphs() {
