@@ -2,11 +2,11 @@
 # The figures that Biombo is held to, measured again beside its peers: each part a kind of work, in four sets. Nothing else should run.
 #
 #   scripts/figures.sh log           the engine log beside other engines, an hour and a half on two cores (make figures)
-#   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, for hours (make figures-moving)
+#   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, an hour and a quarter (make figures-moving)
 #   scripts/figures.sh lab           the laboratory's own engines, with many operations and with data larger than memory (make figures-lab)
 #   scripts/figures.sh graphs        kernels over changing graphs beside a static one, ingest, nodes, half an hour (make figures-graphs)
 #   scripts/figures.sh PART...       these alone
-#   scripts/figures.sh --list        the parts, with what they measure
+#   scripts/figures.sh --list        the parts, with what they measure, and about how many minutes that takes on two cores
 #   scripts/figures.sh --summary     the medians and ratios of what was measured so far
 #
 # BIOMBO: the command to measure (target/release/biombo). BIOMBO_FIGURES: where the runs are kept as JSON lines, one file for each
@@ -29,7 +29,7 @@ fail() {
 }
 
 log=(pairs others fill sync amplification tail larger index reference reopen)
-moving=(keeps shifts groups multi-get skew stall route)
+moving=(keeps shifts groups multi-get skew stall watch route)
 lab=(micro-operations micro-cache micro-memory)
 graphs=(kernels large persistent churned streamed taken-in single real nodes)
 declare -A what=(
@@ -45,11 +45,12 @@ declare -A what=(
   [reopen]='opening after SIGKILL, 10 million records of 100 bytes'
   [keeps]='A to F with moving on and off, over log, lmdb and rocksdb: never a net loss'
   [shifts]='the same for loads that shift, one that reverses every plan among them'
-  [groups]='atomic batches of groups that hashing scatters, at os and at sync, other groups every 15 s'
+  [groups]='atomic batches of groups that hashing scatters, at os and at sync, other groups every 4 s'
   [multi-get]='the same groups, read'
-  [skew]='all of the load on one of two pinned workers'
+  [skew]='all of the load on one of two pinned workers, 2 and 8 threads'
   [stall]='latencies while 1 GB moves and at rest, in an open loop, over log and lmdb'
-  [route]='routing with a million pinned keys, and what the tracker costs'
+  [watch]='what watching costs a store: A and C with the tracker on, planning nothing, and off'
+  [route]='routing with a million pinned keys, and what a sample costs'
   [kernels]='kernels over pma and the other changing layouts beside csr, 1 and 2 threads; bytes an edge'
   [large]='the same over csr and pma on a larger, denser graph: 2 million vertices, 145 million edges'
   [persistent]='the same over csr in memory and on persistent memory, which memory plays'
@@ -63,6 +64,9 @@ declare -A what=(
   [micro-cache]='A and C, uniform, over both: 256 MiB of data, four times the cache'
   [micro-memory]='the same with 512 MiB of data, four times the memory that a control group allows'
 )
+
+# Of parts that are made to a measure, where they take nine pairs.
+declare -A minutes=([keeps]=16 [shifts]=29 [groups]=11 [multi-get]=5 [skew]=5 [stall]=5 [watch]=4 [route]=2)
 
 # Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device, or `where` it is to be.
 run() { # bench, options
@@ -79,6 +83,11 @@ summary() {
     grep -q '"ops_per_s"' "$file" || continue
     echo
     basename "$file" .jsonl
+    # Beside what stays as it is, with 95 % intervals, and what was moved.
+    if grep -q '"repartition":"[^o]' "$file"; then
+      "$biombo" bench show "$file" || fail "cannot show $file"
+      continue
+    fi
     # A record is one flat line but for its latencies; the fields that are needed stand at its top.
     sed -E 's/.*"workload":"([^"]*)".*"engine":"([^"]*)".*"partitioning":"([^"]*)","partitions":([0-9]+).*"threads":([0-9]+),"durability":"([^"]*)".*"ops_per_s":([0-9.e+]+),"latency_ns.*/\1 \2 \3 \4 \5 \6 \7/' "$file" |
       awk '{ row = $1 " " $6 " " $5 "t"; who = $2 ($3 == "none" ? "" : " " $3 "-" $4); n = ++count[row, who]
@@ -100,7 +109,7 @@ summary() {
 }
 
 case "${1:-}" in
-  --list) for part in "${log[@]}" "${moving[@]}" "${lab[@]}" "${graphs[@]}"; do printf '%-16s %s\n' "$part" "${what[$part]}"; done; exit 0 ;;
+  --list) for part in "${log[@]}" "${moving[@]}" "${lab[@]}" "${graphs[@]}"; do printf '%-16s %s%s\n' "$part" "${what[$part]}" "${minutes[$part]:+, ${minutes[$part]} min}"; done; exit 0 ;;
   --summary) summary; exit 0 ;;
   '' | -*) fail "usage: scripts/figures.sh log | moving | lab | graphs | PART... | --list | --summary" ;;
 esac
@@ -175,34 +184,38 @@ larger() {
   run "${c[@]}" --threads 2,32 --engine log --io mmap --cache-bytes 256MiB
 }
 
-# Eight hard partitions that move or stay, by turns; in three rounds those of the other placement too, for the best of both that stays.
-turns=(--partitions 8 --repartition off,1s --threads 2)
+# Eight hard partitions that move or stay, by turns; in three rounds those of the other placement too, for the best of both that stays. Runs are
+# short, so it is asked five times a second whether a move would pay.
+turns=(--partitions 8 --repartition off,0.2s --threads 2)
 others=(--partitions 8 --repartition off --threads 2)
 keeps_round() {
-  local data=(--engine log,lmdb,rocksdb --records 200000 --value-bytes 1000 --seconds 5 --seed "$1")
+  local data=(--engine log,lmdb,rocksdb --records 50000 --value-bytes 1000 --seconds 1.6 --seed "$1")
   run ycsb "${data[@]}" "${turns[@]}" --workload a,b,c,d,f
   run ycsb "${data[@]}" "${turns[@]}" --workload e --placement range
   [ "$1" -gt 3 ] || run ycsb "${data[@]}" "${others[@]}" --workload a,b,c,d,f --placement range
 }
 shifts_round() {
-  local data=(--engine log,lmdb,rocksdb --records 200000 --value-bytes 1000 --seconds 9 --period 3 --seed "$1")
+  local data=(--engine log,lmdb,rocksdb --records 50000 --value-bytes 1000 --seconds 2.1 --period 0.7 --seed "$1")
   run shift "${data[@]}" "${turns[@]}" --workload jump,groups,crowd,slot,partition,adversary
   run shift "${data[@]}" "${turns[@]}" --workload rotate,monotonic --placement range
   run shift "${data[@]}" "${turns[@]}" --workload worker --executor pinned --workers 2
   [ "$1" -gt 3 ] || run shift "${data[@]}" "${others[@]}" --workload rotate,monotonic
   [ "$1" -gt 3 ] || run shift "${data[@]}" "${others[@]}" --workload jump,groups,crowd,slot,partition,adversary --placement range
 }
+grouped=(shift --workload groups --engine log,lmdb --records 50000 --value-bytes 1000 --period 4 --seconds 8)
 groups_round() { # all of it writes, or reads
-  local data=(--workload groups --engine log,lmdb --records 100000 --value-bytes 1000 --period 15 --seconds 30 --seed "$1")
-  run shift "${data[@]}" "${turns[@]}" --reads 0
-  run shift "${data[@]}" "${turns[@]}" --reads 0 --durability sync
+  run "${grouped[@]}" --seed "$1" "${turns[@]}" --reads 0
+  run "${grouped[@]}" --seed "$1" "${turns[@]}" --reads 0 --durability sync
 }
-multi_get_round() {
-  run shift --workload groups --engine log,lmdb --records 100000 --value-bytes 1000 --period 15 --seconds 30 --seed "$1" "${turns[@]}" --reads 1
-}
+multi_get_round() { run "${grouped[@]}" --seed "$1" "${turns[@]}" --reads 1; }
 skew_round() {
-  run shift --workload worker --engine log --records 200000 --value-bytes 1000 --period 0 --seconds 10 --seed "$1" "${turns[@]}" \
-    --executor pinned --workers 2
+  run shift --workload worker --engine log --records 50000 --value-bytes 1000 --period 0 --seconds 6 --seed "$1" \
+    "${turns[@]}" --threads 2,8 --executor pinned --workers 2
+}
+# With an hour between two plans everything is watched and nothing planned.
+watch_round() {
+  run ycsb --workload a,c --engine log,lmdb --records 50000 --value-bytes 1000 --seconds 2 --seed "$1" \
+    --partitions 8 --repartition off,3600s --threads 2
 }
 
 # Graphs: the GAP benchmark's, and one that is skewed. Kernels take turns within a run.
@@ -247,8 +260,9 @@ for part in "${parts[@]}"; do
     groups) rounds "$pairs" groups_round ;;
     multi-get) rounds "$pairs" multi_get_round ;;
     skew) rounds "$pairs" skew_round ;;
+    watch) rounds "$pairs" watch_round ;;
     stall)
-      BIOMBO_STALL_RECORDS=1000000 BIOMBO_STALL_ROUNDS=$pairs BIOMBO_STALL_SECONDS=10 BIOMBO_STALL_ENGINES=log,lmdb BIOMBO_STALL_DIR=$work \
+      BIOMBO_STALL_RECORDS=1000000 BIOMBO_STALL_ROUNDS=$pairs BIOMBO_STALL_SECONDS=3 BIOMBO_STALL_BYTES=1000000000 BIOMBO_STALL_ENGINES=log,lmdb BIOMBO_STALL_DIR=$work \
         cargo bench --locked -p biombo --all-features --bench stall || fail "the bench failed" ;;
     route)
       cargo bench --locked -p biombo-store --bench route || fail "the bench failed"

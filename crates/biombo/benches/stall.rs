@@ -10,7 +10,7 @@
 //! Records of 1,000 bytes in 8 `hard` partitions, acknowledged at `os`; two threads do `BIOMBO_STALL_RATE` operations a second
 //! together, half of them reads, zipfian (0.99). While units move, a third thread gives `BIOMBO_STALL_UNITS` slots of a partition to the next one, at
 //! `BIOMBO_STALL_PACE` bytes a second at most, less while the clients feel it, as often as it gets to it; how many it came to is told. `max` is the
-//! median of the rounds' maxima, `most` the largest of all. `BIOMBO_STALL_ENGINES` names others, `BIOMBO_STALL_DIR` another directory.
+//! median of the rounds' maxima, `most` the largest of all. `BIOMBO_STALL_BYTES` go in all rounds together at least, however long that takes. `BIOMBO_STALL_ENGINES` names others, `BIOMBO_STALL_DIR` another directory.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +21,8 @@ use biombo::{Durability, Options, Pace, PartitionId, Store};
 const VALUE_BYTES: usize = 1_000;
 const PARTITIONS: u16 = 8;
 const THREADS: u64 = 2;
+/// Moves that take so many times the time of a phase have it end without the bytes that were asked for.
+const LATE_TIMES: u32 = 20;
 
 fn variable(name: &str, otherwise: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| otherwise.to_owned())
@@ -132,12 +134,13 @@ fn phase(store: &Store, draws: &[u64], every: Duration, work: impl FnOnce()) -> 
     })
 }
 
-/// Units go round, from each partition to the next; how many bytes went, and how long they were held back at most.
-fn give(store: &Store, units: usize, pace: Pace, until: Duration) -> (u64, Duration) {
+/// Units go round, from each partition to the next, until the time is over and so many bytes went; how many bytes went, and how long they were held back at most.
+fn give(store: &Store, units: usize, pace: Pace, until: Duration, bytes_min: u64) -> (u64, Duration) {
     let begin = Instant::now();
     let (mut bytes, mut pause) = (0, Duration::ZERO);
     for turn in 0.. {
-        if begin.elapsed() >= until {
+        let elapsed = begin.elapsed();
+        if elapsed >= until && (bytes >= bytes_min || elapsed >= until * LATE_TIMES) {
             break;
         }
         let (from, to) = (PartitionId(turn % PARTITIONS), PartitionId((turn + 1) % PARTITIONS));
@@ -172,6 +175,7 @@ fn main() {
     let rate = number("BIOMBO_STALL_RATE", 20_000);
     let units = number("BIOMBO_STALL_UNITS", 64) as usize;
     let pace = Pace { bytes_per_second: Some(number("BIOMBO_STALL_PACE", 64 << 20)), ..Pace::default() };
+    let bytes_min = number("BIOMBO_STALL_BYTES", 0).div_ceil(rounds.max(1));
     let every = Duration::from_secs_f64(THREADS as f64 / rate as f64);
     let home = tempfile::tempdir_in(variable("BIOMBO_STALL_DIR", &std::env::temp_dir().to_string_lossy()))
         .expect("a directory");
@@ -187,10 +191,13 @@ fn main() {
         let store = load(engine, &home.path().join(engine), records);
         let until = Duration::from_secs_f64(seconds);
         let (mut rest, mut moving, mut bytes, mut pause) = (Vec::new(), Vec::new(), 0, Duration::ZERO);
+        let mut took = Duration::ZERO;
         for _ in 0..rounds {
             rest.push(phase(&store, &draws, every, || std::thread::sleep(until)));
             moving.push(phase(&store, &draws, every, || {
-                let given = give(&store, units, pace, until);
+                let begun = Instant::now();
+                let given = give(&store, units, pace, until, bytes_min);
+                took += begun.elapsed();
                 (bytes, pause) = (bytes + given.0, pause.max(given.1));
             }));
         }
@@ -219,7 +226,7 @@ fn main() {
                 "moving"
             );
         }
-        let rate = bytes as f64 / (1 << 20) as f64 / (seconds * rounds as f64);
+        let rate = bytes as f64 / (1 << 20) as f64 / took.as_secs_f64();
         let pause_ms = pause.as_secs_f64() * 1e3;
         println!(
             "{engine:9} {} MiB moved, {rate:.1} a second; units were held back for {pause_ms:.2} ms at most",

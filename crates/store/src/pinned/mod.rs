@@ -5,7 +5,7 @@
 //! | `queue` | how a write is handed over, and its caller waits |
 //! | `worker` | what a worker does with the writes that it takes: one group for each lane, written and synced at once |
 //! | `balance` | which worker runs which lane, by the time that lanes take: asked by a store that repartitions itself, ten times a second |
-//! | `trial` | whether lanes that have changed their workers answer sooner, and back if they do not |
+//! | `trial` | whether lanes that have changed their workers are served better, and back if they are not |
 //!
 //! It is a choice of who runs a write, not of what the write does: a worker takes the lane's lock as any caller does under `direct`, and everything
 //! that holds several lanes at once (snapshots, batches over several partitions, moves) goes on as it does there. So a lane may change its worker
@@ -36,6 +36,8 @@ mod queue;
 #[cfg(test)]
 pub(crate) mod tests;
 mod trial;
+#[cfg(test)]
+mod trial_tests;
 mod worker;
 
 use std::sync::Arc;
@@ -53,8 +55,8 @@ use crate::present::Present;
 use crate::seam;
 use crate::topology::Topology;
 use queue::{Queue, Ticket, Wish};
-use trial::Answers;
 pub(crate) use trial::Evener;
+use trial::{Answers, Look};
 
 /// Operations larger than this together are written by their caller, uncopied.
 pub(crate) const HAND_OVER_BYTES_MAX: u64 = 1 << 20;
@@ -236,14 +238,15 @@ impl Crew {
         self.worker_of.iter().map(|worker| worker.load(Ordering::Relaxed)).collect()
     }
 
-    /// Give lanes to other workers where that evens what these have to do, and back where users wait longer then; one caller at a time.
-    pub(crate) fn even(&self, evener: &mut Evener) {
+    /// Give lanes to other workers where that evens what these have to do, and back where users gain nothing by it; one caller at a time, which
+    /// says how long ago it was here last.
+    pub(crate) fn even(&self, evener: &mut Evener, elapsed_ns: u64) {
         let mut worker_of = self.worker_of();
-        let took_ns = self.took_ns.iter().map(|took_ns| took_ns.swap(0, Ordering::Relaxed));
+        let took_ns = self.took_ns.iter().map(|took_ns| took_ns.swap(0, Ordering::Relaxed)).collect();
         let taken =
             |of: fn(&Answered) -> &AtomicU64| self.answers.iter().map(|its| of(its).swap(0, Ordering::Relaxed)).sum();
-        let answers = Answers { count: taken(|its| &its.count), took_ns: taken(|its| &its.took_ns) };
-        let changed = evener.look(took_ns, answers, &mut worker_of, self.count());
+        let answers = Answers { count: taken(|its| &its.count), took_ns: taken(|its| &its.took_ns), elapsed_ns };
+        let changed = evener.look(Look { took_ns, answers }, &mut worker_of, self.count());
         self.reassigned.fetch_add(changed, Ordering::Relaxed);
         for (worker, new) in self.worker_of.iter().zip(worker_of) {
             worker.store(new, Ordering::Relaxed);

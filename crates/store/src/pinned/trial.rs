@@ -1,12 +1,18 @@
-//! Whether lanes that have changed their workers answer sooner: pure.
+//! Whether lanes that have changed their workers are served better: pure.
 //!
 //! Even loads are no end in themselves. One worker that serves all lanes takes what many callers want at once, writes it as one and stays awake; two
-//! that share it wake each other and sync side by side, which on some machines and for some loads takes longer for everybody. What a change gave is
-//! therefore measured: the time between a write's question and its answer, before and after. Where that has grown, the lanes go back to the workers
-//! that they had, and nothing is tried for a while, which doubles each time.
+//! that share it wake each other, make smaller groups and take turns with the callers on the same processors, which with many callers is worse for
+//! everybody, and with few is better. What a change gave is therefore measured, before and after: how many writes are answered a second, and how
+//! long each takes. In a closed loop the first says what users get, and it counts what answers do not know of (reads that wait for a processor); in
+//! an open one it is what is asked for, and the second decides. A change stays only where it has given something; else the lanes go back.
 //!
-//! Invariants: at most one change is on trial; what is on trial is judged by at least [`WRITES_MIN`] writes on each side, or stays; between two changes
-//! that were undone lies a rest that is at least as long as the one before.
+//! What was found holds for the load that it was found under: which lanes take the time, and how many callers wait at a time. Under another one
+//! the lanes go back to where they were at the beginning, the arrangement that repartitioning must not be worse than, and are judged anew.
+//! What was undone is not tried again before a rest, which doubles each time as long as the load stays as it is. A trial that went wrong has
+//! cost something: that is paid by so long a rest that it is a hundredth, whatever the load does.
+//!
+//! Invariants: at most one change is on trial, with all looks before it under the workers that it changes; what is on trial is judged by at least
+//! [`WRITES_MIN`] writes on each side; while so few are answered nothing is judged, and what was changed then goes back once there are more.
 
 use super::balance::Balance;
 
@@ -16,28 +22,86 @@ const BEFORE: usize = 5;
 const AFTER: u32 = 3;
 /// Means of fewer writes say nothing.
 const WRITES_MIN: u64 = 200;
-/// By this much longer may writes take after a change.
-const LONGER_MAX: f64 = 1.1;
-/// This much longer is seen at the first look.
-const MUCH_LONGER: f64 = 1.5;
+/// What a change must give, of time or of answers, and what it must not take of the other: less is noise.
+const GIVES_MIN: f64 = 0.05;
+const TAKES_MAX: f64 = 0.03;
+/// This much longer is seen at the first look after that, and at that itself where so much less is answered, too.
+const MUCH_LONGER: f64 = 1.3;
 /// Looks without a change after the first that was undone, and at most.
 const REST: (u32, u32) = (100, 600);
+/// Rest for what a trial has cost, whatever the load does.
+const REST_TIMES: f64 = 100.0;
+/// Of the time of lanes, what is spent on others in another load.
+const SHIFTED_MIN: f64 = 0.25;
+/// So many times the callers, or so many times fewer, are another load; and below this they are few.
+const CROWD_TIMES: f64 = 1.6;
+const CROWD_MIN: f64 = 0.5;
 
-/// Writes that were answered, and how long that took from their questions on, together.
+/// Writes that were answered in some time, and how long that took from their questions on, together.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Answers {
     pub(crate) count: u64,
     pub(crate) took_ns: u64,
+    pub(crate) elapsed_ns: u64,
 }
 
 impl Answers {
     fn and(self, more: Self) -> Self {
-        Self { count: self.count + more.count, took_ns: self.took_ns + more.took_ns }
+        Self {
+            count: self.count + more.count,
+            took_ns: self.took_ns + more.took_ns,
+            elapsed_ns: self.elapsed_ns + more.elapsed_ns,
+        }
     }
 
-    /// Of one write, if there are enough of them.
-    fn mean_ns(self) -> Option<f64> {
-        (self.count >= WRITES_MIN).then(|| self.took_ns as f64 / self.count as f64)
+    /// How long writes take, and how many are answered, as times what it was `before`; `None`: too few to tell.
+    fn by(self, before: Self) -> Option<(f64, f64)> {
+        let each = |answers: Self| answers.took_ns.max(1) as f64 / answers.count as f64;
+        let rate = |answers: Self| answers.count as f64 / answers.elapsed_ns.max(1) as f64;
+        let are_many = self.count.min(before.count) >= WRITES_MIN;
+        are_many.then(|| (each(self) / each(before), rate(self) / rate(before)))
+    }
+}
+
+/// What is seen at one look: what each lane took since the one before, in nanoseconds, and what was answered.
+#[derive(Clone)]
+pub(crate) struct Look {
+    pub(crate) took_ns: Vec<u64>,
+    pub(crate) answers: Answers,
+}
+
+fn all_answers(looks: &[Look]) -> Answers {
+    looks.iter().fold(Answers::default(), |sum, look| sum.and(look.answers))
+}
+
+/// What load was seen at some looks.
+struct Load {
+    /// Of the time that lanes take, by lane.
+    shares: Vec<f64>,
+    /// How many callers wait at a time (Little's law).
+    crowd: f64,
+}
+
+impl Load {
+    /// `None`: too little to tell.
+    fn of(looks: &[Look]) -> Option<Self> {
+        let mut shares = vec![0.0; looks.first()?.took_ns.len()];
+        for look in looks {
+            shares.iter_mut().zip(&look.took_ns).for_each(|(share, took_ns)| *share += *took_ns as f64);
+        }
+        let total: f64 = shares.iter().sum();
+        let answers = all_answers(looks);
+        if total == 0.0 || answers.count < WRITES_MIN {
+            return None;
+        }
+        shares.iter_mut().for_each(|share| *share /= total);
+        Some(Self { shares, crowd: answers.took_ns as f64 / answers.elapsed_ns.max(1) as f64 })
+    }
+
+    fn is_other_than(&self, known: &Self) -> bool {
+        let shifted: f64 = self.shares.iter().zip(&known.shares).map(|(now, then)| (now - then).abs()).sum();
+        let times = self.crowd.max(CROWD_MIN) / known.crowd.max(CROWD_MIN);
+        shifted / 2.0 > SHIFTED_MIN || !(1.0 / CROWD_TIMES..=CROWD_TIMES).contains(&times)
     }
 }
 
@@ -45,178 +109,169 @@ impl Answers {
 enum State {
     /// Changes are welcome.
     Calm,
-    /// So many looks more without one.
-    Resting(u32),
+    /// Not for so many looks more, and so many in any case.
+    Resting { left: u32, owed: u32 },
     /// A change is on trial.
     Trying(OnTrial),
 }
 
 struct OnTrial {
-    /// The workers of lanes before it.
+    /// The workers of lanes before it, and what was seen then.
     workers_before: Vec<u32>,
-    /// What a write took then.
-    before_ns: f64,
-    after: Answers,
+    before: Vec<Look>,
+    after: Vec<Look>,
     looks: u32,
+}
+
+/// What has come of a trial.
+enum Verdict {
+    Open,
+    Better,
+    /// It has cost so many looks' worth of answers.
+    Worse(f64),
+    /// Hardly anybody writes any more.
+    Deserted,
 }
 
 /// Loads of lanes, evened as long as that pays.
 pub(crate) struct Evener {
     balance: Balance,
     state: State,
-    /// The latest looks, of which nothing was on trial in any.
-    before: Vec<Answers>,
+    /// Workers as they are where nothing was found to be better.
+    home: Vec<u32>,
+    /// The latest looks, all under the present workers.
+    looks: Vec<Look>,
+    /// What these workers are good for, as far as is known.
+    known: Option<Load>,
     /// The next rest.
     rest: u32,
+    is_settled: bool,
+}
+
+/// Give `worker_of` other values; returns how many have changed.
+fn replace(worker_of: &mut Vec<u32>, new: Vec<u32>) -> u64 {
+    let changed = worker_of.iter().zip(&new).filter(|(now, new)| now != new).count();
+    *worker_of = new;
+    changed as u64
 }
 
 impl Evener {
-    pub(crate) fn new(lanes: usize) -> Self {
-        Self { balance: Balance::new(lanes), state: State::Calm, before: Vec::new(), rest: REST.0 }
+    /// For lanes that have these workers.
+    pub(crate) fn new(home: Vec<u32>) -> Self {
+        let balance = Balance::new(home.len());
+        Self { balance, state: State::Calm, home, looks: Vec::new(), known: None, rest: REST.0, is_settled: false }
     }
 
-    /// Take in what each lane took, and how long users waited for answers, since the last look, and change `worker_of` where that evens the load of
-    /// `workers` workers and does not make users wait. Returns how many lanes have another worker now.
-    pub(crate) fn look(
-        &mut self,
-        took_ns: impl Iterator<Item = u64>,
-        answers: Answers,
-        worker_of: &mut Vec<u32>,
-        workers: u32,
-    ) -> u64 {
-        self.balance.take_in(took_ns);
-        match &mut self.state {
-            State::Trying(attempt) => {
-                attempt.looks += 1;
-                if attempt.looks > 1 {
-                    attempt.after = attempt.after.and(answers);
-                }
-                let Some(longer) = attempt.longer(attempt.looks > AFTER) else { return 0 };
-                let State::Trying(attempt) = std::mem::replace(&mut self.state, State::Calm) else { return 0 };
-                if !longer {
-                    self.rest = REST.0;
-                    return 0;
-                }
-                self.state = State::Resting(self.rest);
-                self.rest = (self.rest * 2).min(REST.1);
-                let changed = worker_of.iter().zip(&attempt.workers_before).filter(|(now, before)| now != before);
-                let changed = changed.count() as u64;
-                *worker_of = attempt.workers_before;
-                return changed;
-            }
-            State::Resting(0) => self.state = State::Calm,
-            State::Resting(looks) => *looks -= 1,
-            State::Calm => {}
+    /// Whether the loads of workers are as even as lanes can make them: nothing is on trial, and the latest trial under this load, if any, was no failure.
+    /// Only then may moving keys from one worker to another give what moving lanes did not.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// Take in what was seen since the last look, and change `worker_of` where that evens the load of `workers` workers and users gain by it. Returns
+    /// how many lanes have another worker now.
+    pub(crate) fn look(&mut self, look: Look, worker_of: &mut Vec<u32>, workers: u32) -> u64 {
+        self.balance.take_in(look.took_ns.iter().copied());
+        self.is_settled = false;
+        if let State::Trying(attempt) = &mut self.state {
+            let verdict = attempt.take_in(look);
+            return self.conclude(verdict, worker_of);
         }
-        if self.before.len() == BEFORE {
-            self.before.remove(0);
+        if self.looks.len() == BEFORE {
+            self.looks.remove(0);
         }
-        self.before.push(answers);
-        if !matches!(self.state, State::Calm) {
+        self.looks.push(look);
+        if let State::Resting { left, owed } = &mut self.state {
+            (*left, *owed) = (left.saturating_sub(1), owed.saturating_sub(1));
+        }
+        if self.looks.len() < BEFORE {
             return 0;
+        }
+        if let Some(load) = Load::of(&self.looks)
+            && self.known.as_ref().is_none_or(|known| load.is_other_than(known))
+        {
+            self.known = Some(load);
+            self.rest = REST.0;
+            if let State::Resting { left, owed } = &mut self.state {
+                *left = (*left).min(*owed);
+            }
+            if *worker_of != self.home {
+                self.looks.clear();
+                return replace(worker_of, self.home.clone());
+            }
+        }
+        match self.state {
+            State::Resting { left: 0, .. } => self.state = State::Calm,
+            State::Resting { .. } => return 0,
+            _ => {}
         }
         let workers_before = worker_of.clone();
         let changed = self.balance.change(worker_of, workers);
-        let before = self.before.iter().fold(Answers::default(), |sum, more| sum.and(*more));
+        self.is_settled = changed == 0;
         if changed > 0 {
-            self.before.clear();
-            if let Some(before_ns) = before.mean_ns() {
-                self.state = State::Trying(OnTrial { workers_before, before_ns, after: Answers::default(), looks: 0 });
+            let before = std::mem::take(&mut self.looks);
+            if all_answers(&before).count >= WRITES_MIN {
+                self.state = State::Trying(OnTrial { workers_before, before, after: Vec::new(), looks: 0 });
+            } else {
+                self.known = None;
             }
         }
         changed
     }
+
+    /// Do what a trial has come to.
+    fn conclude(&mut self, verdict: Verdict, worker_of: &mut Vec<u32>) -> u64 {
+        if matches!(verdict, Verdict::Open) {
+            return 0;
+        }
+        let State::Trying(attempt) = std::mem::replace(&mut self.state, State::Calm) else { return 0 };
+        match verdict {
+            Verdict::Better => {
+                self.known = Load::of(&attempt.after);
+                self.looks = attempt.after;
+                self.rest = REST.0;
+                return 0;
+            }
+            Verdict::Worse(cost) => {
+                let owed = (cost * REST_TIMES).ceil() as u32;
+                self.state = State::Resting { left: self.rest.max(owed), owed };
+                self.rest = (self.rest * 2).min(REST.1);
+                self.known = Load::of(&attempt.before);
+            }
+            Verdict::Deserted | Verdict::Open => {}
+        }
+        replace(worker_of, attempt.workers_before)
+    }
 }
 
 impl OnTrial {
-    /// Whether writes take longer now; `None` as long as that is not known and it `is_over` not.
-    fn longer(&self, is_over: bool) -> Option<bool> {
-        let ratio = self.after.mean_ns().map(|after_ns| after_ns / self.before_ns);
-        match ratio {
-            Some(ratio) if ratio > MUCH_LONGER => Some(true),
-            _ if !is_over => None,
-            ratio => Some(ratio.is_some_and(|ratio| ratio > LONGER_MAX)),
+    /// Take in what came after the change.
+    fn take_in(&mut self, look: Look) -> Verdict {
+        self.looks += 1;
+        let before = all_answers(&self.before);
+        if self.looks == 1 {
+            let is_much_worse =
+                look.answers.by(before).is_some_and(|(longer, more)| longer > MUCH_LONGER && more < 1.0 / MUCH_LONGER);
+            return if is_much_worse { self.worse(look.answers.by(before)) } else { Verdict::Open };
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const UNEVEN: [u64; 4] = [100, 0, 100, 0];
-    const TOGETHER: [u32; 4] = [0, 1, 0, 1];
-
-    /// Looks at two lanes that are asked for, of one worker at first, when a write takes `apart_ns` with two and 1,000 ns with one.
-    struct Scene {
-        evener: Evener,
-        worker_of: Vec<u32>,
-        apart_ns: u64,
-        /// Looks at which lanes have changed their workers.
-        changes: Vec<usize>,
-        looks: usize,
-    }
-
-    impl Scene {
-        fn new(apart_ns: u64) -> Self {
-            Self { evener: Evener::new(4), worker_of: TOGETHER.to_vec(), apart_ns, changes: Vec::new(), looks: 0 }
-        }
-
-        fn is_apart(&self) -> bool {
-            self.worker_of[0] != self.worker_of[2]
-        }
-
-        fn look(&mut self, times: usize, writes: u64) {
-            for _ in 0..times {
-                let each_ns = if self.is_apart() { self.apart_ns } else { 1000 };
-                let answers = Answers { count: writes, took_ns: writes * each_ns };
-                if self.evener.look(UNEVEN.into_iter(), answers, &mut self.worker_of, 2) > 0 {
-                    self.changes.push(self.looks);
-                }
-                self.looks += 1;
+        self.after.push(look);
+        let by = all_answers(&self.after).by(before);
+        let is_over = self.looks > AFTER;
+        match by {
+            Some((longer, _)) if longer > MUCH_LONGER => self.worse(by),
+            _ if !is_over => Verdict::Open,
+            Some((longer, more)) => {
+                let gives = longer < 1.0 - GIVES_MIN || more > 1.0 + GIVES_MIN;
+                let takes = longer > 1.0 + TAKES_MAX || more < 1.0 - TAKES_MAX;
+                if gives && !takes { Verdict::Better } else { self.worse(by) }
             }
+            None => Verdict::Deserted,
         }
     }
 
-    #[test]
-    fn lanes_that_answer_sooner_or_as_soon_apart_stay_apart() {
-        for apart_ns in [300, 1000, 1090] {
-            let mut scene = Scene::new(apart_ns);
-            scene.look(2000, 1000);
-            assert!(scene.is_apart(), "{apart_ns}");
-            assert_eq!(scene.changes.len(), 1, "{apart_ns}: {:?}", scene.changes);
-        }
-    }
-
-    #[test]
-    fn lanes_that_answer_later_apart_go_back_and_rest_for_longer_each_time() {
-        let mut scene = Scene::new(1200);
-        scene.look(3000, 1000);
-        let tried: Vec<usize> = scene.changes.iter().step_by(2).copied().collect();
-        let undone: Vec<usize> = scene.changes.iter().skip(1).step_by(2).copied().collect();
-        assert!(!scene.is_apart());
-        assert!(
-            tried.iter().zip(&undone).all(|(tried, undone)| undone - tried == 1 + AFTER as usize),
-            "{scene:?}",
-            scene = scene.changes
-        );
-        let rests: Vec<usize> = undone.iter().zip(&tried[1..]).map(|(undone, tried)| tried - undone).collect();
-        assert!(rests.is_sorted() && rests[0] >= 100 && *rests.last().expect("a rest") >= 600, "{rests:?}");
-    }
-
-    #[test]
-    fn what_is_far_worse_is_undone_at_once() {
-        let mut scene = Scene::new(3000);
-        scene.look(50, 1000);
-        assert_eq!(scene.changes.len(), 2);
-        assert_eq!(scene.changes[1] - scene.changes[0], 2, "the first look after the one in which queues empty");
-    }
-
-    #[test]
-    fn a_few_writes_undo_nothing() {
-        let mut scene = Scene::new(3000);
-        scene.look(500, 3);
-        assert!(scene.is_apart());
-        assert_eq!(scene.changes.len(), 1, "{:?}", scene.changes);
+    /// It was all in vain: who writes and what waits for it has less by the worse of the two.
+    fn worse(&self, by: Option<(f64, f64)>) -> Verdict {
+        let least = by.map_or(1.0, |(longer, more)| more.min(1.0 / longer));
+        Verdict::Worse(f64::from(self.looks) * (1.0 - least).max(0.0))
     }
 }

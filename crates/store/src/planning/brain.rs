@@ -58,6 +58,8 @@ pub(crate) struct Sight<'a> {
     pub(crate) partitions: u32,
     /// The worker of each partition, and how many there are, where writes are handed over to some; `None`: callers write by themselves.
     pub(crate) workers: Option<(&'a [u32], u32)>,
+    /// Whether uneven loads are to be evened: not where that was just seen to serve nobody.
+    pub(crate) may_even: bool,
     /// Bytes of keys and values of a record, and of a partition, about.
     pub(crate) sizes: &'a dyn Fn() -> Sizes,
     /// Bytes that can be moved in the time of a plan.
@@ -284,7 +286,7 @@ impl Brain {
         }
         let frame = self.frame(sight);
         let loads = loads_of_writers(frame.loads_of_partitions(), sight.workers);
-        let uneven_ns = uneven_ns(self.costs.waited_ns(), &loads);
+        let uneven_ns = if sight.may_even { uneven_ns(self.costs.waited_ns(), &loads) } else { 0.0 };
         // What is less than this share of the window is noise, whatever is done about it.
         let is_uneven = uneven_ns > self.settings.rules.saving_share_min * self.window_ns();
         let sizes = std::cell::OnceCell::new();

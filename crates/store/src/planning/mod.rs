@@ -93,6 +93,8 @@ pub(crate) struct Driver {
     partitions: u32,
     crew: Option<Arc<Crew>>,
     balance: Mutex<Evener>,
+    /// When loads were evened last.
+    evened_ns: Mutex<u64>,
     planner: &'static str,
     /// What lanes had waited when it was looked last.
     waited_ns: Mutex<u64>,
@@ -179,7 +181,8 @@ impl Planning {
             dir: parts.dir,
             dirs: parts.dirs,
             partitions: parts.partitions,
-            balance: Mutex::new(Evener::new(parts.partitions as usize)),
+            balance: Mutex::new(Evener::new(parts.crew.as_ref().map(|crew| crew.worker_of()).unwrap_or_default())),
+            evened_ns: Mutex::new(clock()),
             crew: parts.crew,
             planner: planner.name(),
             clock,
@@ -259,10 +262,13 @@ impl Driver {
         let placement = &topology.placement;
         let woke_ns = (self.clock)();
         self.take_in(&mut brain, placement, now_ns);
-        // That costs nothing; only what is left of it may be worth a move.
-        if let Some(crew) = &self.crew {
-            crew.even(&mut lock(&self.balance));
-        }
+        // That costs nothing; only what is left of it may be worth a move, and only where it was no mistake.
+        let may_even = self.crew.as_ref().is_none_or(|crew| {
+            let before_ns = std::mem::replace(&mut *lock(&self.evened_ns), now_ns);
+            let mut evener = lock(&self.balance);
+            crew.even(&mut evener, now_ns.saturating_sub(before_ns));
+            evener.is_settled()
+        });
         let sizes = || self.sizes();
         let begun_ns = (self.clock)();
         let workers = self.crew.as_ref().map(|crew| (crew.worker_of(), crew.count()));
@@ -274,6 +280,7 @@ impl Driver {
             placement,
             partitions: self.partitions,
             workers,
+            may_even,
             sizes: &sizes,
             budget_bytes: (share * rate as f64 * plan_ns as f64 / 1e9) as u64,
             free_bytes: &|| self.free_bytes(),

@@ -205,7 +205,8 @@ fn keys_of_a_partition_that_keeps_one_worker_busy_move_to_partitions_of_the_othe
         [of(0), of(1)]
     };
     assert!(of_workers().contains(&40));
-    for second in 1..=6 {
+    // At first it is seen whether lanes can be shared out anew.
+    for second in 1..=9 {
         for turn in 0..8_000 {
             let number = hot[turn % hot.len()];
             store.put(&key(number), &value(number)).expect("put");
