@@ -180,7 +180,7 @@ fn head(name: &str, from: f64, to: f64, phase: &PhaseFigures) -> String {
         );
     }
     // Where there is no room for the name, the other one's tells.
-    if to - from > 14.0 {
+    if to - from > 20.0 {
         let _ = write!(out, "<text class=\"tick\" x=\"{from:.2}%\" dx=\"4\" y=\"11\">{name}</text>");
         if phase.logical_write_bytes == 0 {
             let (x, y) = ((from + to) / 2.0, TOP_PX + PANEL_PX / 2.0);

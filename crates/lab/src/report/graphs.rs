@@ -194,7 +194,7 @@ fn speed_ups(kernel: &str, turns: &[Turns<'_>], base: Option<f64>) -> Value {
     context! {
         title => kernel,
         note => format!("how many times as fast as {by}; longer is better"),
-        plot => bars_of(&bars, &format!("times {by}"), &|figure| format!("{figure:.2}")),
+        plot => bars_of(&bars, &format!("times as fast as {by}"), &|figure| format!("{figure:.2}")),
     }
 }
 

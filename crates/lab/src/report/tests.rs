@@ -364,7 +364,8 @@ fn a_page_of_graphs_has_its_plots_its_figures_and_its_records() {
     assert!(html.contains(&format!("pma on pmem ({behind})")), "{behind} is not in the plot");
     for expected in [
         "Graphs: kron:7:6",
-        "times csr with 1 thread",
+        "times as fast as csr with 1 thread",
+        "time by that of csr<br>with 1 thread",
         "pma, block-cyclic on 2 nodes, 2 threads",
         "Ingest",
         "snapshot after ingest",
