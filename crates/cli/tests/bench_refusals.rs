@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::mount::Mount;
@@ -34,7 +35,7 @@ fn a_disk_that_fills_in_the_middle_costs_the_run_that_wrote_to_it_and_no_other()
     }
     let dir = tempdir().expect("a directory");
     let disk = dir.path().join("disk");
-    let Some(mount) = Mount::tmpfs(&disk, "size=400m") else {
+    let Some(mount) = Mount::tmpfs(&disk, "size=200m") else {
         println!("skipped: mounting needs root");
         return;
     };
@@ -49,9 +50,21 @@ fn a_disk_that_fills_in_the_middle_costs_the_run_that_wrote_to_it_and_no_other()
         assert!(Instant::now() < until, "the log has no segment after a minute");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let mut filler = fs::File::create(disk.join("filler")).expect("a file");
-    while filler.write_all(&[1; 1 << 20]).is_ok() {}
-    let done = Run::of(child.wait_with_output().expect("it ends"));
+    // What the engine frees is taken as well, for it would go on with that for ever.
+    let is_done = AtomicBool::new(false);
+    let done = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut filler = fs::File::create(disk.join("filler")).expect("a file");
+            while !is_done.load(Ordering::Relaxed) {
+                if filler.write_all(&[1; 1 << 16]).is_err() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        let ended = child.wait_with_output();
+        is_done.store(true, Ordering::Relaxed);
+        Run::of(ended.expect("it ends"))
+    });
     let told = format!("{}{}", done.stderr, done.text());
     assert_eq!(done.status, 1, "{told}");
     assert!(told.contains("No space left on device"), "{told}");

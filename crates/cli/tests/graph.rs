@@ -512,7 +512,7 @@ fn updates_come_in_while_kernels_run_and_a_page_shows_what_was_measured() {
     let text = done.text();
     assert!(text.contains("updates a second in while kernels ran") && text.contains("report: "), "{text}");
     let page = fs::read_to_string(dir.path().join("page.html")).expect("a page");
-    assert!(page.contains("pma, 2 threads") && page.contains("times csr with 1 thread"));
+    assert!(page.contains("pma, 2 threads") && page.contains("times as fast as csr with 1 thread"));
     for (args, said) in
         [("--layout csr --stream 5", "--layout pma"), ("--stream 0", "--stream"), ("--html DIR/no/page", "no/page")]
     {
