@@ -153,7 +153,7 @@ fn pass(lists: impl Lists, block: Range<u32>, base: f64, given: &[f32], shares: 
 }
 
 /// How many are added up as `S` before they become `f64`.
-const RUN: usize = 64;
+const RUN: usize = 16;
 
 /// What few sums are: `f32` where a number of iterations is asked for, which is a tenth faster, and `f64` where a change is, which rounding to `f32`
 /// would keep from ever becoming small.
