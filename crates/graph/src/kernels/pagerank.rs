@@ -162,6 +162,9 @@ trait Sum: Default + AddAssign + From<f32> + Into<f64> + 'static {}
 impl Sum for f32 {}
 impl Sum for f64 {}
 
+/// How many words further on than those that are asked about are themselves asked for.
+const STREAM: usize = 256;
+
 /// What comes in from the neighbours of a list. In its order, [`RUN`] at a time: the sums of so many are `S`, and those of their sums `f64`,
 /// whatever stands `ahead`. That is asked for meanwhile.
 ///
@@ -174,6 +177,7 @@ fn incoming<S: Sum>(list: &[u32], ahead: &[u32], given: &[f32]) -> f64 {
         let mut few = S::default();
         match ahead.next() {
             Some(ahead) if ahead.len() >= run.len() => {
+                prefetch_item(ahead, STREAM);
                 for (neighbor, ahead) in run.iter().zip(ahead) {
                     prefetch_item(given, *ahead as usize);
                     few += given[*neighbor as usize].into();
