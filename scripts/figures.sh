@@ -2,7 +2,7 @@
 # The figures that Biombo is held to, measured again beside its peers: each part a kind of work, in four sets. Nothing else should run.
 #
 #   scripts/figures.sh log           the engine log beside other engines, an hour and a half on two cores (make figures)
-#   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, an hour and a quarter (make figures-moving)
+#   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, an hour and a quarter by estimate (make figures-moving)
 #   scripts/figures.sh lab           the laboratory's own engines, with many operations and with data larger than memory (make figures-lab)
 #   scripts/figures.sh graphs        kernels over changing graphs beside a static one, ingest, nodes, half an hour (make figures-graphs)
 #   scripts/figures.sh PART...       these alone
@@ -65,7 +65,7 @@ declare -A what=(
   [micro-memory]='the same with 512 MiB of data, four times the memory that a control group allows'
 )
 
-# Of parts that are made to a measure, where they take nine pairs.
+# Of parts that are made to a measure, where they take nine pairs: estimates, until the whole was run.
 declare -A minutes=([keeps]=16 [shifts]=29 [groups]=11 [multi-get]=5 [skew]=5 [stall]=5 [watch]=4 [route]=2)
 
 # Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device, or `where` it is to be.

@@ -162,7 +162,8 @@ trait Sum: Default + AddAssign + From<f32> + Into<f64> + 'static {}
 impl Sum for f32 {}
 impl Sum for f64 {}
 
-/// How many words further on than those that are asked about are themselves asked for.
+/// How many words further on than those that are asked about are asked for themselves: a kilobyte, so that gaps between lists are streamed past.
+/// Tried on one machine with one graph, with no other distance beside it.
 const STREAM: usize = 256;
 
 /// What comes in from the neighbours of a list. In its order, [`RUN`] at a time: the sums of so many are `S`, and those of their sums `f64`,
