@@ -118,6 +118,36 @@ fn no_source_file_is_longer_than_600_lines() {
     none(&long, "look for two ideas in these files");
 }
 
+/// Fails where a source file belongs to no crate: the compiler never looks at it, and nobody sees that it is dead.
+#[test]
+fn every_source_file_is_a_module_of_its_crate() {
+    let all = rust_files();
+    let mut found = Vec::new();
+    for (path, _) in all.iter().filter(|(path, _)| path.contains("/src/")) {
+        let (dir, name) = path.rsplit_once('/').unwrap_or_default();
+        if matches!(name, "lib.rs" | "main.rs") || dir.ends_with("/src/bin") {
+            continue;
+        }
+        let module =
+            if name == "mod.rs" { dir.rsplit('/').next().unwrap_or_default() } else { name.trim_end_matches(".rs") };
+        // In a file of the directory or of that above, by its name or by a path.
+        let above = if name == "mod.rs" { dir.rsplit_once('/').unwrap_or_default().0 } else { dir };
+        let higher = above.rsplit_once('/').unwrap_or_default().0;
+        let names_it = |(other, text): &(String, String)| {
+            let of = other.rsplit_once('/').unwrap_or_default().0;
+            (of == above || of == higher)
+                && text.lines().any(|line| {
+                    let line = line.trim();
+                    line.ends_with(&format!("mod {module};")) || (line.starts_with("#[path") && line.contains(name))
+                })
+        };
+        if !all.iter().any(names_it) {
+            found.push(path.clone());
+        }
+    }
+    none(&found, "a source file that no `mod` names");
+}
+
 #[test]
 fn nothing_names_a_path_of_somebodys_machine() {
     // Written in two parts so that this file does not find itself.
