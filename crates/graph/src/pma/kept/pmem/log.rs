@@ -31,7 +31,7 @@
 //! the last segment is told.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use biombo_base::checksum::{crc32c, crc32c_append};
 use biombo_base::coding::{get_u32, put_u32};
@@ -177,6 +177,24 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How often a thread looks whether `tail` is free, and how long it pauses in between, before it sleeps: some tens of microseconds, a hundred
+/// times what a batch of few takes.
+const LOOKS: u32 = 256;
+const PAUSES: u32 = 8;
+
+/// The same where whoever has it is about to let go. A mutex on which somebody sleeps lets nobody look any more: each after that one would
+/// sleep too, and each batch would wake somebody.
+fn locked_soon<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    for _ in 0..LOOKS {
+        match of.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(error)) => return error.into_inner(),
+            Err(TryLockError::WouldBlock) => (0..PAUSES).for_each(|_| std::hint::spin_loop()),
+        }
+    }
+    locked(of)
+}
+
 impl Log {
     /// Whether a name is that of a segment.
     pub(super) fn is_segment(name: &str) -> bool {
@@ -271,7 +289,7 @@ impl Log {
         then: impl FnOnce(u64) -> Option<T>,
     ) -> Result<(u64, Option<T>)> {
         let checksum = crc32c(record.batch());
-        let mut tail = locked(&self.tail);
+        let mut tail = locked_soon(&self.tail);
         let mut alone = Alone { tail: &mut tail, is_done: false };
         let put = self.put_few(alone.tail, record.whole(), checksum, durability);
         alone.is_done = true;
