@@ -5,6 +5,8 @@
 //! everybody, and with few is better. What a change gave is therefore measured, before and after: how many writes are answered a second, and how
 //! long each takes. In a closed loop the first says what users get, and it counts what answers do not know of (reads that wait for a processor); in
 //! an open one it is what is asked for, and the second decides. A change stays only where it has given something; else the lanes go back.
+//! What looks better is doubted: stores warm up, and what came later would have been better anyway. The lanes go back for as long, and only if that
+//! is worse again the change is made once more, and stays.
 //!
 //! What was found holds for the load that it was found under: which lanes take the time, and how many callers wait at a time. Under another one
 //! the lanes go back to where they were at the beginning, the arrangement that repartitioning must not be worse than, and are judged anew.
@@ -120,12 +122,17 @@ struct OnTrial {
     workers_before: Vec<u32>,
     before: Vec<Look>,
     after: Vec<Look>,
+    /// The workers that were tried, while those before serve again, and what is seen of these.
+    doubted: Option<(Vec<u32>, Vec<Look>)>,
+    /// Since the latest change.
     looks: u32,
 }
 
 /// What has come of a trial.
 enum Verdict {
     Open,
+    /// So it seems: back, to see whether that is worse.
+    Promising,
     Better,
     /// It has cost so many looks' worth of answers.
     Worse(f64),
@@ -211,7 +218,7 @@ impl Evener {
         if changed > 0 {
             let before = std::mem::take(&mut self.looks);
             if all_answers(&before).count >= WRITES_MIN {
-                self.state = State::Trying(OnTrial { workers_before, before, after: Vec::new(), looks: 0 });
+                self.state = State::Trying(OnTrial::new(workers_before, before));
             } else {
                 self.known = None;
             }
@@ -224,13 +231,20 @@ impl Evener {
         if matches!(verdict, Verdict::Open) {
             return 0;
         }
-        let State::Trying(attempt) = std::mem::replace(&mut self.state, State::Calm) else { return 0 };
+        let State::Trying(mut attempt) = std::mem::replace(&mut self.state, State::Calm) else { return 0 };
         match verdict {
+            Verdict::Promising => {
+                attempt.looks = 0;
+                attempt.doubted = Some((worker_of.clone(), Vec::new()));
+                let changed = replace(worker_of, attempt.workers_before.clone());
+                self.state = State::Trying(attempt);
+                return changed;
+            }
             Verdict::Better => {
                 self.known = Load::of(&attempt.after);
                 self.looks = attempt.after;
                 self.rest = REST.0;
-                return 0;
+                return attempt.doubted.map_or(0, |(tried, _)| replace(worker_of, tried));
             }
             Verdict::Worse(cost) => {
                 let owed = (cost * REST_TIMES).ceil() as u32;
@@ -245,9 +259,20 @@ impl Evener {
 }
 
 impl OnTrial {
-    /// Take in what came after the change.
+    fn new(workers_before: Vec<u32>, before: Vec<Look>) -> Self {
+        Self { workers_before, before, after: Vec::new(), doubted: None, looks: 0 }
+    }
+
+    /// Take in what came after the latest change.
     fn take_in(&mut self, look: Look) -> Verdict {
         self.looks += 1;
+        if let Some((_, again)) = &mut self.doubted {
+            if self.looks > 1 {
+                again.push(look);
+            }
+            let by = all_answers(&self.after).by(all_answers(again));
+            return if self.looks > AFTER { self.judge(by, Verdict::Better) } else { Verdict::Open };
+        }
         let before = all_answers(&self.before);
         if self.looks == 1 {
             let is_much_worse =
@@ -256,17 +281,19 @@ impl OnTrial {
         }
         self.after.push(look);
         let by = all_answers(&self.after).by(before);
-        let is_over = self.looks > AFTER;
         match by {
             Some((longer, _)) if longer > MUCH_LONGER => self.worse(by),
-            _ if !is_over => Verdict::Open,
-            Some((longer, more)) => {
-                let gives = longer < 1.0 - GIVES_MIN || more > 1.0 + GIVES_MIN;
-                let takes = longer > 1.0 + TAKES_MAX || more < 1.0 - TAKES_MAX;
-                if gives && !takes { Verdict::Better } else { self.worse(by) }
-            }
-            None => Verdict::Deserted,
+            _ if self.looks > AFTER => self.judge(by, Verdict::Promising),
+            _ => Verdict::Open,
         }
+    }
+
+    /// `good` if the change has given something, by what these times say.
+    fn judge(&self, by: Option<(f64, f64)>, good: Verdict) -> Verdict {
+        let Some((longer, more)) = by else { return Verdict::Deserted };
+        let gives = longer < 1.0 - GIVES_MIN || more > 1.0 + GIVES_MIN;
+        let takes = longer > 1.0 + TAKES_MAX || more < 1.0 - TAKES_MAX;
+        if gives && !takes { good } else { self.worse(by) }
     }
 
     /// It was all in vain: who writes and what waits for it has less by the worse of the two.
