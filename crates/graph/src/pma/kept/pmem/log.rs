@@ -177,13 +177,13 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How often a thread looks whether `tail` is free before it sleeps, and for how long it pauses in between at most: together some hundred
-/// microseconds.
+/// How often a thread looks whether `tail` is free before it sleeps, and how often it pauses in between at most: about a hundred microseconds in all,
+/// by estimate.
 const LOOKS: u32 = 64;
 const PAUSES_MAX: u32 = 64;
 
 /// The same where whoever has it is about to let go, with exponential backoff (Anderson, 1990): who has it does several batches meanwhile, each with
-/// what it needs in its own cache. Two threads that take turns fetch a dozen cache lines from each other for every edge, and take twice as long;
+/// what it needs in its own cache. Threads that take turns fetch it from each other for every edge, which took two 1.3 times as long;
 /// and a mutex on which somebody sleeps lets nobody look any more, so that everybody after that one would sleep too.
 fn locked_soon<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     let mut pauses = 1;
