@@ -20,7 +20,7 @@ use biombo_planner::{AccessGraph, GraphBuilder, Objective, Part, Request, planne
 use biombo_tracker::{Limits, Load, Rates, Tracker, Window};
 
 /// What a store that repartitions itself looks at, and keeps.
-const RATES: Rates = Rates { singles: 64, groups: 2, ring_bytes: 64 << 10 };
+const RATES: Rates = Rates { singles: 64, groups: 2, ring_bytes: 128 << 10, thinned_max: 256 };
 const HALF_LIFE_NS: u64 = 3_000_000_000;
 const KEYS_MAX: usize = 1 << 16;
 /// Samples of a pair that count, by the weight of one.

@@ -199,7 +199,7 @@ impl Instance {
     /// Sync if a write below `Sync` was applied that no finished sync covers. As [`sync_applied`](Instance::sync_applied): the caller's write came
     /// after all that had been gathered was brought in, and that is counted before it is gone from where it was gathered.
     pub(crate) fn sync_if_unsynced(&self, poison: &Poison) -> Result<()> {
-        if self.durable.load(Ordering::SeqCst) >= self.unsynced_writes() {
+        if !self.has_unsynced() {
             return Ok(());
         }
         if self.relaxed.is_some() { self.sync_applied(poison) } else { self.sync(poison) }
@@ -212,7 +212,20 @@ impl Instance {
         if let Some(deferred) = &self.deferred {
             poison.watch(deferred.sync_intents())?;
         }
-        if self.durable.load(Ordering::SeqCst) < self.unsynced_writes() { self.sync_applied(poison) } else { Ok(()) }
+        if self.has_unsynced() { self.sync_applied(poison) } else { Ok(()) }
+    }
+
+    /// Whether a write below `Sync` was applied that no finished sync covers.
+    pub(crate) fn has_unsynced(&self) -> bool {
+        self.durable.load(Ordering::SeqCst) < self.unsynced_writes()
+    }
+
+    /// Whether each of its `Sync` writes takes a sync of its own, and its engine keeps a prefix of its other ones through a power cut: a redo of them
+    /// elsewhere is as good.
+    pub(crate) fn syncs_alone(&self) -> bool {
+        let capabilities = self.engine.capabilities();
+        let keeps_prefix = capabilities.survives_power_cut.is_some_and(|level| level <= Durability::Os);
+        capabilities.persistent && keeps_prefix && !capabilities.sync_apart && !capabilities.costly_transactions
     }
 
     /// Writes that reached the engine without a sync, those that had waited for it among them.

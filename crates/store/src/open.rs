@@ -271,6 +271,9 @@ impl<'a> Opening<'a> {
         };
         let instances: Arc<[_]> = engines.into_iter().map(instance).collect();
         let defers = instances.iter().any(|instance| instance.deferred.is_some());
+        let shares_syncs = partitioning == Partitioning::Hard
+            && instances.len() > 1
+            && instances.iter().all(|instance| instance.deferred.is_none() && instance.syncs_alone());
         let poison = Arc::new(Poison::default());
         let intents = match partitioning {
             Partitioning::Hard => {
@@ -296,7 +299,7 @@ impl<'a> Opening<'a> {
         let lanes: Arc<[Lane]> = (0..lane_count).map(|lane| Lane::new(if hard { lane } else { 0 })).collect();
         let retirer = match &intents {
             // A file system that was given may be a simulated one: see `engines`.
-            Some(intents) if self.options.io.is_none() && defers => Some(Retirer::start(
+            Some(intents) if self.options.io.is_none() && (defers || shares_syncs) => Some(Retirer::start(
                 Arc::clone(intents),
                 Arc::clone(&lanes),
                 Arc::clone(&instances),
@@ -394,6 +397,7 @@ impl<'a> Opening<'a> {
                 _retirer: retirer,
                 workers,
                 defers,
+                shares_syncs,
                 capabilities: store_capabilities(engine_can, partitioning),
                 key_bytes_held_max,
                 partitioning,

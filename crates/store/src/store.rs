@@ -56,6 +56,8 @@ pub(crate) struct Inner {
     pub(crate) poison: Arc<Poison>,
     /// Whether writes to some partitions may wait for their engine.
     pub(crate) defers: bool,
+    /// Whether `Sync` writes of all partitions share the syncs of the store's journal.
+    pub(crate) shares_syncs: bool,
     pub(crate) capabilities: Capabilities,
     /// The longest key that a partition may hold: longer than may be written, while a store changes to an engine that takes only shorter ones.
     pub(crate) key_bytes_held_max: usize,
@@ -374,7 +376,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.defers {
+        let intents_left = self.shares_syncs && self.intents.as_ref().is_some_and(|it| it.outstanding_bytes() > 0);
+        if self.defers || intents_left {
             // Only to spare the next opening the work: the journal has it, so a failure loses nothing.
             let _ = self.flush();
         }

@@ -84,7 +84,9 @@ impl Inner {
 
     fn attempt(&self, ops: &[Op<'_>], durability: Durability) -> Result<Attempt> {
         match ops {
-            _ if durability == Durability::Sync && self.may_wait(ops) => self.write_intent(ops, durability),
+            _ if durability == Durability::Sync && (self.may_wait(ops) || self.shares_sync(ops)) => {
+                self.write_intent(ops, durability)
+            }
             [Op::Put { key, .. } | Op::Delete { key }] => {
                 let (lane, routed) = self.lane_of(key);
                 self.write_lane(lane, routed, ops, durability)
@@ -130,9 +132,27 @@ impl Inner {
 
     /// Whether the journal alone makes these operations durable, so that their engine may get them later.
     pub(crate) fn may_wait(&self, ops: &[Op<'_>]) -> bool {
-        self.defers
-            && ops.iter().all(|op| !matches!(op, Op::DeleteRange { .. }))
+        self.defers && Self::is_worth_an_intent(ops)
+    }
+
+    fn is_worth_an_intent(ops: &[Op<'_>]) -> bool {
+        ops.iter().all(|op| !matches!(op, Op::DeleteRange { .. }))
             && ops.iter().map(Op::logical_bytes).sum::<u64>() <= DEFER_BYTES_MAX
+    }
+
+    /// Whether a `Sync` write goes the way of batches over several partitions, though their engines could sync it themselves: all
+    /// partitions then share one sync, where each would have its own. Not where its partition has writes that no sync covers: that
+    /// takes a sync of its engine anyway, and the engine's own covers both.
+    fn shares_sync(&self, ops: &[Op<'_>]) -> bool {
+        self.shares_syncs
+            && Self::is_worth_an_intent(ops)
+            && ops.first().is_some_and(|op| match op {
+                Op::Put { key, .. } | Op::Delete { key } => {
+                    let lane = &self.lanes[self.lane_of(key).0];
+                    !self.instances[lane.instance].has_unsynced()
+                }
+                Op::DeleteRange { .. } => false,
+            })
     }
 
     /// Write operations of any lanes as one intent.

@@ -4,7 +4,8 @@
 //! ([`Tracker`]). Who wants to know drains the rings ([`Tracker::drain`]) into a bounded [`Window`], whose weights halve with each
 //! half-life: loads of units, keys with their loads, and pairs of keys that are accessed together.
 //!
-//! Nothing here waits for anybody: a full ring loses samples, and those that it kept stand for those that were lost.
+//! Nothing here waits for anybody: a full ring loses samples, and those that it kept stand for those that were lost. Where that goes on, samples
+//! get rarer.
 //! Nothing is known of stores either: a unit is a number that the caller gives to a key.
 //!
 //! ```
@@ -27,6 +28,7 @@
 
 mod ring;
 mod sample;
+mod thinning;
 mod tracker;
 mod window;
 

@@ -57,6 +57,11 @@ impl<'a> Sample<'a> {
         })
     }
 
+    /// Of the ring.
+    pub(crate) fn bytes(&self) -> usize {
+        HEADER_BYTES + self.keys.len()
+    }
+
     /// Accesses that it stands for, all its keys together: a group is one.
     pub(crate) fn accesses(&self) -> u64 {
         let times = if self.shape == Shape::Single { u64::from(self.count) } else { 1 };

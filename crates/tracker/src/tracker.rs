@@ -6,8 +6,8 @@
 //!    meanwhile, by their weights: sums are right in the mean, however slowly the rings are drained, and no key seems hot because its sample was the
 //!    first that found room again. (Where a ring kept no sample of a kind, what it lost of that kind counts for nothing.)
 //! 3. Once it has [ended](Tracker::end) no thread has a ring: nobody would take what is in it.
-//! 4. The count-downs are the thread's, for all trackers: where several with different rates are told by one thread, the weights
-//!    are those of the one that took the sample, and so only about right.
+//! 4. The count-downs are the thread's, for all trackers: where several are told by one thread, one's sample may stand for accesses that the
+//!    others were told of, and so its weight is only about right.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,6 +17,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::ring::{self, Lost, Put, class_of};
 use crate::sample::{GROUP_KEYS_MAX, Kind, Sample, Shape};
+use crate::thinning::Thinning;
 
 /// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +28,13 @@ pub struct Rates {
     pub groups: u32,
     /// Memory of one thread's ring.
     pub ring_bytes: usize,
+    /// Where rings are too small for what comes between two drains, accesses are sampled up to so many times as rarely; 1: never.
+    pub thinned_max: u32,
 }
 
 impl Default for Rates {
     fn default() -> Self {
-        Self { singles: 64, groups: 8, ring_bytes: 64 << 10 }
+        Self { singles: 64, groups: 8, ring_bytes: 64 << 10, thinned_max: 256 }
     }
 }
 
@@ -47,7 +50,8 @@ pub struct Drained {
 /// Takes samples of accesses from any number of threads.
 pub struct Tracker {
     number: u64,
-    rates: Rates,
+    thinning: Thinning,
+    ring_bytes: usize,
     rings: Mutex<Vec<Drain>>,
     lost: AtomicU64,
     /// Set under the lock of `rings`.
@@ -61,18 +65,18 @@ struct Drain {
 }
 
 thread_local! {
-    /// Accesses until the next sample: of single keys; of several.
-    static LEFT: [Cell<u32>; 2] = const { [Cell::new(0), Cell::new(0)] };
+    /// Accesses until the next sample, and how many it stands for (0: the first of its thread): of single keys; of several.
+    static LEFT: [Cell<(u32, u32)>; 2] = const { [Cell::new((0, 0)), Cell::new((0, 0))] };
 }
 
 impl Tracker {
     /// A tracker that knows nothing yet. Rates of 0 are taken as 1: everything is sampled.
     pub fn new(rates: Rates) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let rates = Rates { singles: rates.singles.max(1), groups: rates.groups.max(1), ..rates };
         Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
-            rates,
+            thinning: Thinning::new(&rates),
+            ring_bytes: rates.ring_bytes,
             rings: Mutex::default(),
             lost: AtomicU64::new(0),
             ended: AtomicBool::new(false),
@@ -143,8 +147,10 @@ impl Tracker {
         count: usize,
         keys: impl FnOnce() -> I,
     ) {
-        let every = if shape == Shape::Single { self.rates.singles } else { self.rates.groups };
-        let _ = LEFT.try_with(|left| left[class_of(shape)].set(fastrand::u32(0..every * 2 - 1)));
+        let class = class_of(shape);
+        let next = self.thinning.every(class);
+        let drawn = LEFT.try_with(|left| left[class].replace((fastrand::u32(0..next * 2 - 1), next)).1);
+        let every = drawn.ok().filter(|every| *every > 0).unwrap_or(next);
         if self.has_ended() {
             return;
         }
@@ -161,7 +167,7 @@ impl Tracker {
 
     /// A ring for a thread that has none.
     fn open(&self) -> (Producer<u8>, Arc<Lost>) {
-        let (producer, ring) = RingBuffer::new(self.rates.ring_bytes);
+        let (producer, ring) = RingBuffer::new(self.ring_bytes);
         let lost = Arc::<Lost>::default();
         let drain = Drain { ring, lost: Arc::clone(&lost) };
         let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,12 +183,16 @@ impl Tracker {
         let mut drained = Drained { samples: 0, lost: self.lost.swap(0, Ordering::Relaxed) };
         let mut bytes = Vec::new();
         let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut filled = [0f64; 2];
         rings.retain_mut(|Drain { ring, lost }| {
             // First whether its thread has ended: what it wrote before is then seen below.
             let has_ended = ring.is_abandoned();
             bytes.resize(ring.slots(), 0);
             if ring.pop_entire_slice(&mut bytes).is_ok() {
                 let mut deals = Deal::of(lost.take(), &bytes);
+                for (filled, deal) in filled.iter_mut().zip(&deals) {
+                    *filled = filled.max(deal.would_fill(self.ring_bytes));
+                }
                 for mut sample in samples(&bytes) {
                     deals[class_of(sample.shape)].deal(&mut sample);
                     each(&sample);
@@ -191,6 +201,7 @@ impl Tracker {
             }
             !has_ended
         });
+        self.thinning.adapt(filled);
         drained
     }
 }
@@ -210,6 +221,8 @@ fn samples(bytes: &[u8]) -> impl Iterator<Item = Sample<'_>> {
 struct Deal {
     lost: u64,
     kept: u64,
+    /// Of what was kept.
+    bytes: usize,
     /// Of both, what was handed over already.
     lost_dealt: u64,
     kept_dealt: u64,
@@ -218,10 +231,21 @@ struct Deal {
 impl Deal {
     fn of(lost: [u64; 2], bytes: &[u8]) -> [Self; 2] {
         let mut deals = lost.map(|lost| Self { lost, ..Self::default() });
-        if lost != [0; 2] {
-            samples(bytes).for_each(|sample| deals[class_of(sample.shape)].kept += sample.accesses());
+        for sample in samples(bytes) {
+            let deal = &mut deals[class_of(sample.shape)];
+            deal.kept += sample.accesses();
+            deal.bytes += sample.bytes();
         }
         deals
+    }
+
+    /// What part of a ring its samples would have filled, had all found room. Of those that were all lost it is not known: a whole one.
+    fn would_fill(&self, ring_bytes: usize) -> f64 {
+        if self.kept == 0 {
+            return if self.lost > 0 { 1.0 } else { 0.0 };
+        }
+        let times = (self.kept + self.lost) as f64 / self.kept as f64;
+        self.bytes as f64 / ring_bytes.max(1) as f64 * times
     }
 
     /// Add the sample's part of what was lost. What does not divide goes to a later one.
@@ -240,8 +264,8 @@ impl Deal {
 fn is_due(which: usize) -> bool {
     LEFT.try_with(|left| {
         let left = &left[which];
-        let now = left.get();
-        left.set(now.saturating_sub(1));
+        let (now, every) = left.get();
+        left.set((now.saturating_sub(1), every));
         now == 0
     })
     .unwrap_or(false)

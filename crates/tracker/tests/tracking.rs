@@ -10,7 +10,7 @@ use biombo_tracker::{GROUP_KEYS_MAX, Limits, Rates, Tracker, Window};
 const SECOND: u64 = 1_000_000_000;
 
 fn all() -> Rates {
-    Rates { singles: 1, groups: 1, ring_bytes: 1 << 20 }
+    Rates { singles: 1, groups: 1, ring_bytes: 1 << 20, thinned_max: 1 }
 }
 
 fn key(n: u64) -> Vec<u8> {
@@ -340,6 +340,38 @@ fn a_frequent_neighbour_finds_a_place_among_rare_ones() {
         // 600 in all and two places: at most 200 too little, at either end.
         assert!(of_hub.len() == 1 && [only.a, only.b].contains(&friend), "{of_hub:?}");
         assert!((100.0..=300.0).contains(&only.weight), "{only:?}");
+    })
+    .join()
+    .unwrap();
+}
+
+/// Fails if whoever accesses goes on putting together what no ring has room for, or if what is sampled more rarely weighs less.
+#[test]
+fn where_rings_are_too_small_samples_get_rarer_and_stand_for_as_much() {
+    std::thread::spawn(|| {
+        let tracker = Tracker::new(Rates { ring_bytes: 16 << 10, thinned_max: 256, ..all() });
+        let mut window = Window::new(Limits::default());
+        let busy = || {
+            (0..20_000u64).for_each(|n| tracker.write_group(2, || [&b"order"[..], [&b"a"[..], b"b"][n as usize % 2]]))
+        };
+        let mut lost = 0;
+        for round in 0..100 {
+            busy();
+            let drained = tracker.drain(|sample| window.note(sample, |_| 0));
+            lost = if round < 10 { 0 } else { lost + drained.lost };
+            assert!(drained.samples > 50, "{drained:?} in round {round}");
+        }
+        assert!(lost < 100, "{lost} samples were lost though they had become rarer");
+        let order = window.keys().find(|key| key.key == b"order").unwrap().load.writes;
+        // 100 rounds of some 250 samples: three standard deviations are 2 %.
+        assert!((1.96e6..2.04e6).contains(&order), "{order} of 2,000,000");
+        // Few accesses are sampled as before again.
+        for _ in 0..10 {
+            (0..20).for_each(|_| tracker.write_group(2, || [&b"order"[..], b"a"]));
+            tracker.drain(|_| {});
+        }
+        (0..20).for_each(|_| tracker.write_group(2, || [&b"order"[..], b"a"]));
+        assert_eq!(tracker.drain(|_| {}).samples, 20);
     })
     .join()
     .unwrap();

@@ -85,7 +85,7 @@ impl World {
 
     /// A second of `count` operations, each on the keys that `choose` gives, written or read; then the loop is asked.
     fn second(&mut self, kind: Kind, count: usize, mut choose: impl FnMut(&mut fastrand::Rng) -> Vec<u64>) {
-        let tracker = Tracker::new(Rates { singles: 1, groups: 1, ring_bytes: 1 << 20 });
+        let tracker = Tracker::new(Rates { singles: 1, groups: 1, ring_bytes: 1 << 20, thinned_max: 1 });
         let (mut times, unmoved) = (Times::default(), Placement::hash(PARTITIONS));
         let way = if kind == Kind::Read { Way::Read } else { Way::Write };
         self.brain.follow(&self.placement);
@@ -501,7 +501,7 @@ fn a_plan_that_was_given_up_is_not_made_again_at_once() {
     let sizes = || Sizes { record_bytes: 1000.0, store_bytes: 1e8 };
     let mut given_up = Vec::new();
     for second in 0..20 {
-        let tracker = Tracker::new(Rates { singles: 1, groups: 1, ring_bytes: 1 << 20 });
+        let tracker = Tracker::new(Rates { singles: 1, groups: 1, ring_bytes: 1 << 20, thinned_max: 1 });
         for _ in 0..2000 {
             let keys: Vec<_> = group(0, world.random.u64(0..100)).into_iter().map(key).collect();
             tracker.write_group(10, || keys.iter().map(Vec::as_slice));

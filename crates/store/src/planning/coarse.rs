@@ -149,7 +149,7 @@ mod tests {
 
     fn window(placement: &Placement, accesses: impl Iterator<Item = u32>) -> Window {
         let mut window = Window::new(Limits::default());
-        let tracker = Tracker::new(Rates { singles: 1, groups: 1, ring_bytes: 1 << 20 });
+        let tracker = Tracker::new(Rates { singles: 1, groups: 1, ring_bytes: 1 << 20, thinned_max: 1 });
         for number in accesses {
             tracker.write(&key(number));
             tracker.drain(|sample| window.note(sample, |key| placement.unit_of(key).0));

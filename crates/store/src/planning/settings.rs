@@ -92,7 +92,7 @@ impl Settings {
         Self {
             interval_ns: interval.as_nanos() as u64,
             // Groups are sampled often: a pair counts once it was seen more than once, and each has many.
-            rates: Rates { singles: 64, groups: 2, ring_bytes: 64 << 10 },
+            rates: Rates { singles: 64, groups: 2, ring_bytes: 128 << 10, thinned_max: 256 },
             limits: Limits { half_life_ns: 3_000_000_000, keys_max: 1 << 16, ..Limits::default() },
             rules: Rules { saving_share_min: 0.005, ..Rules::default() },
             horizon_ns: 10e9,
