@@ -20,7 +20,7 @@ fn options(io: &SimIo) -> Options {
 
 fn open(io: &SimIo, dir: &str, options: Options) -> Result<Store> {
     let disk: Arc<dyn Io> = Arc::new(io.clone());
-    options.open(Path::new(dir), &common::registry(disk, true))
+    options.open(Path::new(dir), &common::registry(disk, common::Commit::Apart))
 }
 
 fn key(number: u32) -> Vec<u8> {
@@ -50,12 +50,12 @@ type Copy = fn(&SimIo) -> Result<()>;
 
 fn checkpoint(io: &SimIo) -> Result<()> {
     let disk: Arc<dyn Io> = Arc::new(io.clone());
-    open(io, "db", options(io))?.checkpoint(Path::new("copy"), &common::registry(disk, true))
+    open(io, "db", options(io))?.checkpoint(Path::new("copy"), &common::registry(disk, common::Commit::Apart))
 }
 
 fn restore(io: &SimIo) -> Result<()> {
     let disk: Arc<dyn Io> = Arc::new(io.clone());
-    let registry = common::registry(disk, true);
+    let registry = common::registry(disk, common::Commit::Apart);
     drop(Store::restore(Path::new("backup"), Path::new("copy"), options(io), &registry)?);
     Ok(())
 }
@@ -145,7 +145,7 @@ fn a_copy_of_a_store_that_partitions_are_leaving_is_even_over_those_that_stay() 
         let store = open(&io, "db", options(&io).partitions(2).reshape(true)).expect("a store");
         assert_eq!(store.leaving().len(), 2);
         let disk: Arc<dyn Io> = Arc::new(io.clone());
-        store.checkpoint(Path::new("copy"), &common::registry(disk, true)).expect("a copy");
+        store.checkpoint(Path::new("copy"), &common::registry(disk, common::Commit::Apart)).expect("a copy");
         let copy = open(&io, "copy", options(&io).create(false)).expect("a store");
         let counts = counts(&copy);
         assert!(counts.len() == 2 && counts.iter().all(|count| (160..=240).contains(count)), "{placement}: {counts:?}");

@@ -16,18 +16,19 @@ use biombo_base::io::Io;
 use biombo_base::io::sim::{Campaign, Crash, Fault, FaultKind, Random, SimIo};
 use biombo_engine::{Batch, Durability, ErrorKind};
 use biombo_store::{Executor, Options, Range, Store, Update};
+use common::Commit;
 
 const DIR: &str = "db";
 const PARTITIONS: u32 = 3;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn open(io: &SimIo, sync_apart: bool) -> biombo_engine::Result<Store> {
-    open_by(io, sync_apart, Executor::Direct)
+fn open(io: &SimIo, commit: Commit) -> biombo_engine::Result<Store> {
+    open_by(io, commit, Executor::Direct)
 }
 
-fn open_by(io: &SimIo, sync_apart: bool, executor: Executor) -> biombo_engine::Result<Store> {
-    open_on(Arc::new(io.clone()), sync_apart, executor)
+fn open_by(io: &SimIo, commit: Commit, executor: Executor) -> biombo_engine::Result<Store> {
+    open_on(Arc::new(io.clone()), commit, executor)
 }
 
 /// Half of the histories are written by workers: while one writes, its caller waits, so what happens follows from the seed all the same, but for
@@ -36,14 +37,14 @@ fn an_executor(random: &mut Random) -> Executor {
     if random.below(2) == 0 { Executor::Direct } else { Executor::Pinned { workers: 2 } }
 }
 
-fn open_on(io: Arc<dyn Io>, sync_apart: bool, executor: Executor) -> biombo_engine::Result<Store> {
+fn open_on(io: Arc<dyn Io>, commit: Commit, executor: Executor) -> biombo_engine::Result<Store> {
     Options::new()
         .engine("simulated")
         .partitions(PARTITIONS)
         .executor(executor)
         .journal_segment_bytes(16 << 10)
         .io(Arc::clone(&io))
-        .open(Path::new(DIR), &common::registry(io, sync_apart))
+        .open(Path::new(DIR), &common::registry(io, commit))
 }
 
 fn contents(store: &Store) -> Model {
@@ -62,9 +63,9 @@ struct Step {
 }
 
 /// A random history on a new disk. Returns the states, the first of them the empty one of the finished creation.
-fn history(io: &SimIo, random: &mut Random, sync_apart: bool) -> Vec<Step> {
+fn history(io: &SimIo, random: &mut Random, commit: Commit) -> Vec<Step> {
     let executor = an_executor(random);
-    let mut store = open_by(io, sync_apart, executor).expect("create");
+    let mut store = open_by(io, commit, executor).expect("create");
     let mut model = Model::new();
     let mut steps = vec![Step { acknowledged_at: io.event_count(), after: model.clone() }];
     for step in 0..24u32 {
@@ -115,13 +116,13 @@ fn history(io: &SimIo, random: &mut Random, sync_apart: bool) -> Vec<Step> {
                         biombo_engine::Op::DeleteRange { .. } => unreachable!("none in here"),
                     })
                     .collect();
-                let os = owners.len() > 1 && sync_apart && random.below(2) == 0;
+                let os = owners.len() > 1 && commit != Commit::Costly && random.below(2) == 0;
                 store.write_with(&batch, if os { Durability::Os } else { Durability::Sync }).expect("batch");
             }
             10 => store.flush().expect("flush"),
             _ => {
                 drop(store);
-                store = open_by(io, sync_apart, executor).expect("reopen");
+                store = open_by(io, commit, executor).expect("reopen");
             }
         }
         // A scan brings deferred writes into their engines: most steps look with gets, so that writes wait for several steps.
@@ -139,8 +140,8 @@ fn history(io: &SimIo, random: &mut Random, sync_apart: bool) -> Vec<Step> {
 }
 
 /// Open what a crash left and compare; then use it, so that a recovery which leaves something half done shows.
-fn check(image: &SimIo, allowed: &[&Model], sync_apart: bool, what: &str) {
-    let store = open(image, sync_apart).unwrap_or_else(|e| panic!("{what}: does not open: {e}"));
+fn check(image: &SimIo, allowed: &[&Model], commit: Commit, what: &str) {
+    let store = open(image, commit).unwrap_or_else(|e| panic!("{what}: does not open: {e}"));
     let found = contents(&store);
     assert!(allowed.contains(&&found), "{what}: found {:?}\nallowed {allowed:?}", found);
     let mut batch = Batch::new();
@@ -150,22 +151,26 @@ fn check(image: &SimIo, allowed: &[&Model], sync_apart: bool, what: &str) {
     store.write_with(&batch, Durability::Sync).unwrap_or_else(|e| panic!("{what}: not writable: {e}"));
     let expected = contents(&store);
     drop(store);
-    let store = open(image, sync_apart).unwrap_or_else(|e| panic!("{what}: does not open again: {e}"));
+    let store = open(image, commit).unwrap_or_else(|e| panic!("{what}: does not open again: {e}"));
     assert_eq!(contents(&store), expected, "{what}: after another write and opening");
 }
 
 fn apart(campaign: &mut Campaign, seed: u64) {
-    run(campaign, seed, true);
+    run(campaign, seed, Commit::Apart);
 }
 
 fn deferred(campaign: &mut Campaign, seed: u64) {
-    run(campaign, seed, false);
+    run(campaign, seed, Commit::Costly);
 }
 
-fn run(campaign: &mut Campaign, seed: u64, sync_apart: bool) {
+fn alone(campaign: &mut Campaign, seed: u64) {
+    run(campaign, seed, Commit::Alone);
+}
+
+fn run(campaign: &mut Campaign, seed: u64, commit: Commit) {
     let mut random = Random(seed);
     let io = SimIo::new(seed);
-    let steps = history(&io, &mut random, sync_apart);
+    let steps = history(&io, &mut random, commit);
     let mut points = io.crash_points();
     // The same image is another state where more had been acknowledged.
     let mut seen = HashSet::new();
@@ -188,13 +193,13 @@ fn run(campaign: &mut Campaign, seed: u64, sync_apart: bool) {
             // Now and then the recovery is cut too.
             if random.below(16) == 0 {
                 let again = points.image(crash);
-                drop(open(&again, sync_apart).unwrap_or_else(|e| panic!("{what}: does not open: {e}")));
+                drop(open(&again, commit).unwrap_or_else(|e| panic!("{what}: does not open: {e}")));
                 let second = random.below(again.event_count() as u64 + 1) as usize;
                 let image = again.crash(second, Crash::Random(random.next()));
                 campaign.count("recovery", &image);
-                check(&image, &allowed, sync_apart, &format!("{what}, cut again at {second} of its recovery"));
+                check(&image, &allowed, commit, &format!("{what}, cut again at {second} of its recovery"));
             }
-            check(&image, &allowed, sync_apart, &what);
+            check(&image, &allowed, commit, &what);
         }
         if !points.advance() {
             return;
@@ -245,6 +250,11 @@ fn writes_that_wait_for_their_engine_survive_whatever_a_crash_cuts() {
 }
 
 #[test]
+fn writes_that_share_the_syncs_of_the_journal_survive_whatever_a_crash_cuts() {
+    check_steps(&reach(3000, "store, shared syncs", alone));
+}
+
+#[test]
 fn mixed_durability_keeps_batches_whole_and_what_came_before_a_sync() {
     reach(3000, "store, mixed durability", mixed);
 }
@@ -252,6 +262,11 @@ fn mixed_durability_keeps_batches_whole_and_what_came_before_a_sync() {
 #[test]
 fn mixed_durability_over_an_engine_that_gets_its_writes_later_keeps_as_much() {
     reach(3000, "store, mixed durability, deferred writes", mixed_deferred);
+}
+
+#[test]
+fn mixed_durability_over_engines_that_share_the_syncs_of_the_journal_keeps_as_much() {
+    reach(3000, "store, mixed durability, shared syncs", mixed_alone);
 }
 
 /// One write of unique keys.
@@ -265,11 +280,15 @@ struct Write {
 }
 
 fn mixed(campaign: &mut Campaign, seed: u64) {
-    mix(campaign, seed, true);
+    mix(campaign, seed, Commit::Apart);
 }
 
 fn mixed_deferred(campaign: &mut Campaign, seed: u64) {
-    mix(campaign, seed, false);
+    mix(campaign, seed, Commit::Costly);
+}
+
+fn mixed_alone(campaign: &mut Campaign, seed: u64) {
+    mix(campaign, seed, Commit::Alone);
 }
 
 /// What the writes of a history are: each kind brings the store to other places.
@@ -331,14 +350,14 @@ const KINDS: [Kind; 5] = [
 /// A key that no write has.
 const NO_KEY: &[u8] = b"~";
 
-fn mix(campaign: &mut Campaign, seed: u64, sync_apart: bool) {
+fn mix(campaign: &mut Campaign, seed: u64, commit: Commit) {
     let mut random = Random(seed ^ 0xb10b0);
     let kind = KINDS[(seed % KINDS.len() as u64) as usize];
     let io = SimIo::new(seed);
     let executor = an_executor(&mut random);
-    let store = open_by(&io, sync_apart, executor).expect("create");
+    let store = open_by(&io, commit, executor).expect("create");
     // Elsewhere a `Relaxed` write is one at `Os`.
-    let gathers = executor != Executor::Direct && sync_apart;
+    let gathers = executor != Executor::Direct && commit != Commit::Costly;
     let mut writes: Vec<Write> = Vec::new();
     let sync_in = kind.sync_in[random.below(3) as usize];
     for number in 0..kind.writes {
@@ -393,7 +412,7 @@ fn mix(campaign: &mut Campaign, seed: u64, sync_apart: bool) {
                 continue;
             }
             let what = format!("seed {seed}, cut {} ({}), {crash:?}", points.cut(), points.label());
-            let found = contents(&open(&image, sync_apart).unwrap_or_else(|e| panic!("{what}: does not open: {e}")));
+            let found = contents(&open(&image, commit).unwrap_or_else(|e| panic!("{what}: does not open: {e}")));
             let mut synced = [false; PARTITIONS as usize];
             for write in writes.iter().rev() {
                 let there = write.keys.iter().filter(|key| found.contains_key(*key)).count();
@@ -443,7 +462,8 @@ fn no_failing_operation_of_the_disk_loses_what_was_acknowledged() {
             for crash in [Crash::Kill, Crash::Nothing] {
                 let image = io.crash(io.event_count(), crash);
                 let what = format!("event {number} ({label}), {kind:?}, {crash:?}");
-                let found = contents(&open(&image, true).unwrap_or_else(|e| panic!("{what}: does not open: {e}")));
+                let found =
+                    contents(&open(&image, Commit::Apart).unwrap_or_else(|e| panic!("{what}: does not open: {e}")));
                 for key in &acknowledged {
                     assert!(found.contains_key(key), "{what}: {} is lost", key.escape_ascii());
                 }
@@ -457,7 +477,7 @@ fn no_failing_operation_of_the_disk_loses_what_was_acknowledged() {
 fn fill(io: &SimIo) -> (biombo_engine::Result<()>, Vec<Vec<u8>>) {
     let mut acknowledged = Vec::new();
     let outcome = (|| {
-        let store = open(io, true)?;
+        let store = open(io, Commit::Apart)?;
         for number in 0..12 {
             let keys: Vec<_> = (0..1 + number % 3).map(|i| format!("{number}/{i}").into_bytes()).collect();
             let mut batch = Batch::new();
@@ -480,10 +500,10 @@ fn fill(io: &SimIo) -> (biombo_engine::Result<()>, Vec<Vec<u8>>) {
 fn the_campaign_catches_a_disk_that_ignores_syncs() {
     let io = SimIo::new(1);
     let deaf: Arc<dyn Io> = Arc::new(common::Deaf(Arc::new(io.clone())));
-    let store = open_on(deaf, true, Executor::Direct).expect("create");
+    let store = open_on(deaf, Commit::Apart, Executor::Direct).expect("create");
     store.put_with(b"acknowledged", b"x", Durability::Sync).expect("put");
     let expected = contents(&store);
     let image = io.crash(io.event_count(), Crash::Nothing);
-    let caught = std::panic::catch_unwind(|| check(&image, &[&expected], true, "on a deaf disk"));
+    let caught = std::panic::catch_unwind(|| check(&image, &[&expected], Commit::Apart, "on a deaf disk"));
     assert!(caught.is_err(), "a store on a disk that ignores syncs passed the check");
 }

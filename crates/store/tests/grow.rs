@@ -16,7 +16,7 @@ const KEYS: u32 = 60;
 fn try_open(io: &SimIo, options: Options) -> Result<Store> {
     let io: Arc<dyn Io> = Arc::new(io.clone());
     let options = options.journal_segment_bytes(64 << 10).io(Arc::clone(&io));
-    options.open(Path::new("db"), &common::registry(io, true))
+    options.open(Path::new("db"), &common::registry(io, common::Commit::Apart))
 }
 
 fn open(io: &SimIo, options: Options) -> Store {

@@ -15,7 +15,7 @@ use biombo_store::{Options, Pace, PartitionId, Partitioning, PlacementKind, Rang
 fn open(io: &SimIo, options: Options) -> Store {
     let io: Arc<dyn Io> = Arc::new(io.clone());
     let options = options.journal_segment_bytes(64 << 10).io(Arc::clone(&io));
-    options.open(Path::new("db"), &common::registry(io, true)).expect("a store")
+    options.open(Path::new("db"), &common::registry(io, common::Commit::Apart)).expect("a store")
 }
 
 fn options(placement: PlacementKind) -> Options {

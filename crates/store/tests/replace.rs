@@ -16,8 +16,8 @@ const KEYS: u32 = 300;
 
 fn open(io: &SimIo, options: Options) -> Result<Store> {
     let disk: Arc<dyn Io> = Arc::new(io.clone());
-    let mut registry = common::registry(Arc::clone(&disk), true);
-    registry.add(common::kind("other", Arc::clone(&disk), false));
+    let mut registry = common::registry(Arc::clone(&disk), common::Commit::Apart);
+    registry.add(common::kind("other", Arc::clone(&disk), common::Commit::Costly));
     options.journal_segment_bytes(64 << 10).io(disk).open(Path::new("db"), &registry)
 }
 

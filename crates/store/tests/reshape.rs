@@ -25,8 +25,8 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn registry(io: &SimIo) -> Registry {
     let io: Arc<dyn Io> = Arc::new(io.clone());
-    let mut registry = common::registry(Arc::clone(&io), true);
-    registry.add(common::kind(ENGINES[1], io, false));
+    let mut registry = common::registry(Arc::clone(&io), common::Commit::Apart);
+    registry.add(common::kind(ENGINES[1], io, common::Commit::Costly));
     registry
 }
 
@@ -300,7 +300,7 @@ fn a_partition_that_holds_a_key_is_not_taken_away() {
     store.spread(Pace::default()).expect("spread");
     drop(store);
     let engine = |op: Op<'_>| {
-        let kind = common::kind(ENGINES[0], Arc::new(io.clone()), true);
+        let kind = common::kind(ENGINES[0], Arc::new(io.clone()), common::Commit::Apart);
         let engine = (kind.open)(&OpenOptions::new(Path::new(DIR).join("p0003"))).expect("an engine");
         engine.apply(&[op], Durability::Sync).expect("write");
     };

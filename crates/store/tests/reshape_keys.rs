@@ -30,7 +30,7 @@ fn capabilities() -> Capabilities {
 }
 
 fn short(io: Arc<dyn Io>) -> EngineKind {
-    let long = common::kind(SHORT, io, true);
+    let long = common::kind(SHORT, io, common::Commit::Apart);
     let open = Arc::clone(&long.open);
     EngineKind {
         capabilities,
@@ -92,7 +92,7 @@ impl Snapshot for ShortSnapshot {
 
 fn open(io: &SimIo, options: Options) -> Store {
     let io: Arc<dyn Io> = Arc::new(io.clone());
-    let mut registry = common::registry(Arc::clone(&io), true);
+    let mut registry = common::registry(Arc::clone(&io), common::Commit::Apart);
     registry.add(short(Arc::clone(&io)));
     options.journal_segment_bytes(32 << 10).io(io).open(Path::new("db"), &registry).expect("a store")
 }

@@ -24,7 +24,10 @@ fn registry() -> Registry {
 /// A store on a simulated disk, which keeps what it held when it is opened again.
 fn open(io: &SimIo, options: Options) -> biombo_engine::Result<Store> {
     let io: Arc<dyn Io> = Arc::new(io.clone());
-    options.journal_segment_bytes(16 << 10).io(Arc::clone(&io)).open(Path::new("db"), &common::registry(io, true))
+    options
+        .journal_segment_bytes(16 << 10)
+        .io(Arc::clone(&io))
+        .open(Path::new("db"), &common::registry(io, common::Commit::Apart))
 }
 
 fn options() -> Options {
@@ -45,7 +48,7 @@ fn keys(store: &Store, range: Range) -> Vec<String> {
 #[test]
 fn figures_of_instances_leave_alone_what_waits_for_the_engine() {
     let io: Arc<dyn Io> = Arc::new(SimIo::new(1));
-    let registry = common::registry(Arc::clone(&io), false);
+    let registry = common::registry(Arc::clone(&io), common::Commit::Costly);
     let store = options().durability(Durability::Os).io(io).open(Path::new("db"), &registry).expect("create");
     let held = || store.instance_stats().expect("figures").iter().filter_map(|stats| stats.keys).sum::<u64>();
     let marks = held();
@@ -57,6 +60,36 @@ fn figures_of_instances_leave_alone_what_waits_for_the_engine() {
         early < all
     });
     assert!(waited, "each look had brought in what waited");
+}
+
+/// Fails if each partition syncs for itself, or if a write whose partition needs its own sync pays for two.
+#[test]
+fn partitions_that_would_sync_alone_share_the_syncs_of_the_journal() {
+    let io: Arc<dyn Io> = Arc::new(SimIo::new(1));
+    let open = |commit, partitions| {
+        let registry = common::registry(Arc::clone(&io), commit);
+        let dir = format!("{commit:?}-{partitions}");
+        let options = options().partitions(partitions).durability(Durability::Sync).io(Arc::clone(&io));
+        options.open(Path::new(&dir), &registry).expect("create")
+    };
+    let in_journal = |store: &Store| store.stats().expect("figures").intent_bytes;
+    let store = open(common::Commit::Alone, 3);
+    store.put(b"key", b"v").expect("put");
+    let one = in_journal(&store);
+    assert!(one > 0, "it went to its engine alone");
+    store.put_with(b"key", b"w", Durability::Os).expect("put");
+    store.put(b"key", b"x").expect("put");
+    assert_eq!(in_journal(&store), one, "the engine's sync covers both");
+    store.put(b"key", b"y").expect("put");
+    assert!(in_journal(&store) > one);
+    store.delete_range(b"a", Some(b"b")).expect("delete");
+    drop(store);
+    let store = open(common::Commit::Alone, 3);
+    assert_eq!((store.get(b"key").expect("get").as_deref(), in_journal(&store)), (Some(&b"y"[..]), 0));
+    for other in [open(common::Commit::Alone, 1), open(common::Commit::Apart, 3)] {
+        other.put(b"key", b"v").expect("put");
+        assert_eq!(in_journal(&other), 0);
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ const PARTITIONS: u16 = 3;
 #[derive(Clone, Copy)]
 struct Shape {
     engine: &'static str,
-    sync_apart: bool,
+    commit: common::Commit,
     placement: PlacementKind,
     /// Whether some writes are at `Os`, and under workers at `Relaxed`.
     mixed: bool,
@@ -45,7 +45,7 @@ struct Shape {
 fn open(io: &SimIo, shape: Shape) -> Result<Store> {
     let sim = io.clone();
     let io: Arc<dyn Io> = Arc::new(io.clone());
-    let mut registry: Registry = common::registry(Arc::clone(&io), shape.sync_apart);
+    let mut registry: Registry = common::registry(Arc::clone(&io), shape.commit);
     registry.add(EngineKind {
         open: Arc::new(move |options| {
             let mut own = LogEngineOptions::default();
@@ -431,13 +431,14 @@ fn check(image: &SimIo, history: &History, cut: usize, killed: bool, random: &mu
 }
 
 fn run(campaign: &Campaign, seed: u64) {
-    let engines = [("log", true), ("simulated", true), ("simulated", false)];
-    let (engine, sync_apart) = engines[(seed % 3) as usize];
+    use common::Commit::{Apart, Costly};
+    let engines = [("log", Apart), ("simulated", Apart), ("simulated", Costly)];
+    let (engine, commit) = engines[(seed % 3) as usize];
     let placement = if seed / 3 % 3 == 2 { PlacementKind::Range } else { PlacementKind::Hash };
     // While a worker writes, its caller waits, so what happens follows from the seed all the same, but for the instant at which a `Relaxed` write
     // reaches its engine.
     let executor = if seed / 5 % 3 == 2 { Executor::Pinned { workers: 2 } } else { Executor::Direct };
-    let shape = Shape { engine, sync_apart, placement, mixed: seed % 2 == 1, executor };
+    let shape = Shape { engine, commit, placement, mixed: seed % 2 == 1, executor };
     let io = SimIo::new(seed);
     let (history, store) = begin(&io, seed, shape).expect("no fault");
     let (history, outcome) = work(history, &store, 3);
@@ -470,7 +471,7 @@ fn run(campaign: &Campaign, seed: u64) {
                 continue;
             }
             let what = format!(
-                "seed {seed} ({engine}, {sync_apart}, {placement}, {executor:?}), cut {cut} ({} in {}), {crash:?}",
+                "seed {seed} ({engine}, {commit:?}, {placement}, {executor:?}), cut {cut} ({} in {}), {crash:?}",
                 points.label(),
                 history.doing_at(cut)
             );
@@ -519,9 +520,8 @@ fn whatever_a_crash_cuts_while_units_move_every_acknowledged_write_is_there_once
 #[test]
 fn no_failing_operation_of_the_disk_loses_what_was_acknowledged_while_units_move() {
     let mut struck = 0;
-    for (engine, sync_apart) in [("log", true), ("simulated", false)] {
-        let shape =
-            Shape { engine, sync_apart, placement: PlacementKind::Hash, mixed: false, executor: Executor::Direct };
+    for (engine, commit) in [("log", common::Commit::Apart), ("simulated", common::Commit::Costly)] {
+        let shape = Shape { engine, commit, placement: PlacementKind::Hash, mixed: false, executor: Executor::Direct };
         let io = SimIo::new(7);
         let (history, store) = begin(&io, 7, shape).expect("no fault");
         let first = io.event_count();

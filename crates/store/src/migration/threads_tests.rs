@@ -30,7 +30,7 @@ struct Fixture {
 /// `simulated` with its files on the real disk stands for an engine that gets its writes later, with the thread that brings them.
 fn fixture(engine: &str, placement: PlacementKind, executor: Executor) -> Fixture {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut registry: Registry = common::registry(Arc::new(RealIo::new()), false);
+    let mut registry: Registry = common::registry(Arc::new(RealIo::new()), common::Commit::Costly);
     registry.add(memory::kind());
     registry.add(biombo_log::kind());
     let sample = (0..3).map(key).collect();

@@ -16,8 +16,8 @@
 //! gathers meanwhile goes there at once. It is bounded: a caller that finds too much of it brings it in itself. An error there leaves all of it where it
 //! is, still seen, and is told by the next flush, or turns the store read-only; a later write tries again.
 //!
-//! What runs on its caller's thread here, too: reads; batches over several lanes, and `Sync` writes that wait for their engine, which are one
-//! record of the store's journal, shared with others; read-modify-writes, whose closures stay with their threads; writes of more than
+//! What runs on its caller's thread here, too: reads; batches over several lanes, and `Sync` writes that wait for their engine or share the syncs of
+//! the store's journal, which are one record of it, with those of others; read-modify-writes, whose closures stay with their threads; writes of more than
 //! [`HAND_OVER_BYTES_MAX`], and what [`write_each`](crate::Store::write_each) loads, which are not worth a copy.
 //!
 //! Invariants:

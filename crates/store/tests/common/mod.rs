@@ -1,7 +1,7 @@
 //! An engine on the simulated disk, for tests that crash a whole store: a journal and the ordered map that it replays into.
 //!
-//! It declares what RocksDB or LevelDB declare: a prefix of its writes survives, a sync can be done apart. (The real engines write
-//! past the simulation; what they promise is tested by killing processes and by tracing their syncs.)
+//! It declares what real engines declare, as the [`Commit`] says. (Those write past the simulation; what they promise is tested by killing
+//! processes and by tracing their syncs.)
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,34 +15,45 @@ use biombo_engine::{
 };
 use biombo_journal::{Durability as JournalDurability, Journal, JournalOptions, Mode, Modes};
 
+/// How the engine commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Commit {
+    /// As RocksDB and LevelDB: a sync can be done apart, and covers all writes before it.
+    Apart,
+    /// As LMDB: a transaction costs much, and is synced by itself.
+    Costly,
+    /// As the log: a write is synced by itself, and a prefix of those that are not survives.
+    Alone,
+}
+
 /// A registry with the one engine `simulated`, whose files are on `io`.
-pub fn registry(io: Arc<dyn Io>, sync_apart: bool) -> Registry {
+pub fn registry(io: Arc<dyn Io>, commit: Commit) -> Registry {
     let mut registry = Registry::new();
-    registry.add(kind("simulated", io, sync_apart));
+    registry.add(kind("simulated", io, commit));
     registry
 }
 
 /// One engine by a name.
-pub fn kind(name: &'static str, io: Arc<dyn Io>, sync_apart: bool) -> EngineKind {
+pub fn kind(name: &'static str, io: Arc<dyn Io>, commit: Commit) -> EngineKind {
     EngineKind {
         name,
         summary: "a journal on a simulated disk",
         version: || "1".to_owned(),
-        capabilities: || capabilities(true),
-        open: Arc::new(move |options| Ok(Arc::new(Simulated::open(&io, &options.dir, sync_apart)?))),
+        capabilities: || capabilities(Commit::Apart),
+        open: Arc::new(move |options| Ok(Arc::new(Simulated::open(&io, &options.dir, commit)?))),
         io_modes: &[],
         repair: None,
     }
 }
 
-fn capabilities(sync_apart: bool) -> Capabilities {
+fn capabilities(commit: Commit) -> Capabilities {
     Capabilities {
         persistent: true,
         survives_kill: Some(Durability::Os),
-        // One whose commit is its sync stands for LMDB: only synced writes keep its file whole.
-        survives_power_cut: Some(if sync_apart { Durability::Os } else { Durability::Sync }),
-        sync_apart,
-        costly_transactions: !sync_apart,
+        // Of LMDB only synced writes keep its file whole.
+        survives_power_cut: Some(if commit == Commit::Costly { Durability::Sync } else { Durability::Os }),
+        sync_apart: commit == Commit::Apart,
+        costly_transactions: commit == Commit::Costly,
         ..(memory::kind().capabilities)()
     }
 }
@@ -55,7 +66,7 @@ struct Simulated {
 }
 
 impl Simulated {
-    fn open(io: &Arc<dyn Io>, dir: &Path, sync_apart: bool) -> Result<Self> {
+    fn open(io: &Arc<dyn Io>, dir: &Path, commit: Commit) -> Result<Self> {
         let map = Arc::new(Memory::new());
         let options = JournalOptions {
             segment_bytes: 64 << 10,
@@ -65,7 +76,7 @@ impl Simulated {
         let journal = Journal::open(Arc::clone(io), dir, options, &mut |_, record| {
             map.apply(&decode(record).to_ops(), Durability::Os)
         })?;
-        Ok(Self { map, journal, order: Mutex::new(()), capabilities: capabilities(sync_apart) })
+        Ok(Self { map, journal, order: Mutex::new(()), capabilities: capabilities(commit) })
     }
 }
 
