@@ -372,11 +372,15 @@ impl Lane {
         level: Durability,
         poison: &Poison,
     ) -> Result<()> {
+        let before = instance.unsynced_writes();
         let applied = poison.watch(instance.engine.apply(ops, level));
         held.published(ops, &applied);
         applied?;
         if level < Durability::Sync {
             instance.note_unsynced();
+        } else if instance.syncs_alone() {
+            // A prefix survives, so what came before a write that does, does too.
+            instance.durable.fetch_max(before, Ordering::SeqCst);
         }
         Ok(())
     }
