@@ -12,10 +12,10 @@ use crate::units::count;
 /// One finding: what it is about, its figure, and what that means.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Finding {
-    about: String,
-    figure: String,
-    text: String,
-    class: &'static str,
+    pub(super) about: String,
+    pub(super) figure: String,
+    pub(super) text: String,
+    pub(super) class: &'static str,
 }
 
 /// At most so many, so that the head of a report stays one look.
@@ -129,6 +129,9 @@ pub(crate) fn class(ratio: &Ratio) -> &'static str {
     }
 }
 
+/// Where a whole interval lies as close to 1, both are as good as each other to whoever chooses between them.
+const ALIKE: f64 = 0.05;
+
 /// A ratio to `base` in words.
 fn meaning(ratio: &Ratio, base: &str) -> String {
     match ratio.interval {
@@ -136,7 +139,8 @@ fn meaning(ratio: &Ratio, base: &str) -> String {
             let verdict = match class(ratio) {
                 "good" => "faster than",
                 "bad" => "slower than",
-                _ => "no difference shown to",
+                _ if low >= 1.0 - ALIKE && high <= 1.0 + ALIKE => "about as fast as",
+                _ => "undecided, as pairs differ too much, beside",
             };
             format!("{verdict} {base}; 95 % interval {low:.2} to {high:.2} over {} pairs", ratio.pairs)
         }
@@ -161,7 +165,9 @@ mod tests {
         assert_eq!(class(&of(Some((0.97, 1.03)))), "");
         assert_eq!(class(&of(Some((0.90, 0.99)))), "bad");
         assert_eq!(class(&of(None)), "");
-        assert!(meaning(&of(Some((0.97, 1.03))), "it").starts_with("no difference"));
+        assert!(meaning(&of(Some((0.97, 1.03))), "it").starts_with("about as fast as it;"));
+        // Twice as fast in the median, and nobody knows: to call that no difference would mislead.
+        assert!(meaning(&Ratio { median: 2.1, ..of(Some((0.6, 3.0))) }, "it").starts_with("undecided"));
         assert!(meaning(&of(None), "it").contains("too few"));
     }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::again::reproduced;
 use super::context::{COLOURS, distinct};
 use super::date;
+use super::graph_findings::findings;
 use super::plots::{Series, bars_of};
 use crate::graph::{Layout, Placing, Record, Step, Whole};
 use crate::measure::Host;
@@ -31,6 +32,7 @@ pub(super) fn page(records: &[Record], again: Option<&Reproduction>, lines: Stri
             host.kernel,
             env!("CARGO_PKG_VERSION")
         ),
+        findings => Value::from(Serde(findings(records))),
         sections => graphs.iter().map(|graph| section(graph, records)).collect::<Vec<_>>(),
         methods => methods(records),
         records => lines,
@@ -38,13 +40,13 @@ pub(super) fn page(records: &[Record], again: Option<&Reproduction>, lines: Stri
 }
 
 /// What is measured again and again: all trials of it.
-struct Turns<'a> {
+pub(super) struct Turns<'a> {
     records: Vec<&'a Record>,
 }
 
 impl<'a> Turns<'a> {
     /// Those of `records`, in the order of their first.
-    fn of(records: &[&'a Record]) -> Vec<Self> {
+    pub(super) fn of(records: &[&'a Record]) -> Vec<Self> {
         let alike = |a: &Record, b: &Record| {
             let of = |r: &Record| (r.layout, r.media, r.placement, r.nodes, r.bind, r.threads, r.why.is_some());
             of(a) == of(b)
@@ -59,21 +61,21 @@ impl<'a> Turns<'a> {
         all
     }
 
-    fn first(&self) -> &'a Record {
+    pub(super) fn first(&self) -> &'a Record {
         self.records[0]
     }
 
-    fn spread(&self, of: impl Fn(&Record) -> Option<f64>) -> Option<Spread> {
+    pub(super) fn spread(&self, of: impl Fn(&Record) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.records.iter().filter_map(|record| of(record)))
     }
 
-    fn seconds(&self) -> Spread {
+    pub(super) fn seconds(&self) -> Spread {
         let alone = Spread { median: 0.0, min: 0.0, max: 0.0 };
         self.spread(|record| Some(record.seconds)).unwrap_or(alone)
     }
 
     /// As it is called beside others.
-    fn label(&self, with_media: bool) -> String {
+    pub(super) fn label(&self, with_media: bool) -> String {
         let first = self.first();
         let threads = format!("{} thread{}", first.threads, if first.threads == 1 { "" } else { "s" });
         let media =

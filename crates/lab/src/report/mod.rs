@@ -9,6 +9,7 @@ mod context;
 mod curve;
 mod date;
 mod findings;
+mod graph_findings;
 mod graphs;
 mod methods;
 mod plots;

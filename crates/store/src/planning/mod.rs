@@ -55,7 +55,7 @@ use crate::pinned::{Crew, Evener};
 use crate::placement::Cuts;
 use crate::pulse::Pulse;
 use crate::{Options, Placement, Store};
-use brain::{Brain, Draft, Load, Sight, Sizes, Thought};
+use brain::{Brain, Draft, Load, Sight, Sizes, Thought, way_ns};
 
 /// How often rings are drained: they hold about so much of a busy thread's samples.
 const DRAIN: Duration = Duration::from_millis(100);
@@ -282,6 +282,7 @@ impl Driver {
             workers,
             may_even,
             sizes: &sizes,
+            way_ns: self.way_ns(),
             budget_bytes: (share * rate as f64 * plan_ns as f64 / 1e9) as u64,
             free_bytes: &|| self.free_bytes(),
         });
@@ -432,6 +433,12 @@ impl Driver {
         plans.push(report);
         drop(plans);
         *lock(&self.unsaved) = true;
+    }
+
+    /// What a pair of partitions costs that something moves between, where it costs most.
+    fn way_ns(&self) -> f64 {
+        let instances = self.mover.instances.iter();
+        instances.map(|it| way_ns(it.engine.capabilities(), it.has_unsynced())).fold(0.0, f64::max)
     }
 
     /// How large records and the store are, about.
