@@ -28,7 +28,7 @@ pub struct Rates {
     pub groups: u32,
     /// Memory of one thread's ring.
     pub ring_bytes: usize,
-    /// Where rings are too small for what comes between two drains, accesses are sampled up to so many times as rarely; 1: never.
+    /// Where much comes between two drains, accesses are sampled up to so many times as rarely; 1: never.
     pub thinned_max: u32,
 }
 
@@ -191,7 +191,7 @@ impl Tracker {
             if ring.pop_entire_slice(&mut bytes).is_ok() {
                 let mut deals = Deal::of(lost.take(), &bytes);
                 for (filled, deal) in filled.iter_mut().zip(&deals) {
-                    *filled = filled.max(deal.would_fill(self.ring_bytes));
+                    *filled += deal.would_fill(self.ring_bytes);
                 }
                 for mut sample in samples(&bytes) {
                     deals[class_of(sample.shape)].deal(&mut sample);

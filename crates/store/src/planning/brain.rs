@@ -41,6 +41,10 @@ const WAY_AMONG_WRITES_NS: f64 = 70e6;
 const PASS_BYTE_NS: f64 = 1.0;
 /// Intervals that are left out at most after plans that came to nothing.
 const PATIENCE_MAX: u32 = 4;
+/// And so many times as long as one took that came to nothing there is no other, but for so long at most, in nanoseconds: looks in vain take a
+/// hundredth of a processor.
+const VAIN_TIMES: u64 = 100;
+const VAIN_REST_NS_MAX: u64 = 2_000_000_000;
 /// Budgets that are tried, each a quarter of the one before, while the account does not cover a plan.
 const BUDGETS: u32 = 4;
 /// How much more than the average a partition may bear, as a share, where a planner has the choice.
@@ -132,6 +136,8 @@ pub(crate) struct Brain {
     /// Intervals that are left out after the next plan that comes to nothing, and those that are left now.
     patience: u32,
     left_out: u32,
+    /// The latest look came to nothing.
+    in_vain: bool,
     former: Option<Former>,
     /// Of a draft that was given out, and how long it took to make.
     drafted: Option<Former>,
@@ -161,6 +167,7 @@ impl Brain {
             quiet_until_ns: now_ns,
             patience: 0,
             left_out: 0,
+            in_vain: false,
             former: None,
             drafted: None,
             spent_ns: 0,
@@ -238,6 +245,10 @@ impl Brain {
         } else {
             self.governor.moved(now_ns, took_ns as f64);
         }
+        if std::mem::take(&mut self.in_vain) {
+            let rest_ns = took_ns.saturating_mul(VAIN_TIMES).min(VAIN_REST_NS_MAX);
+            self.quiet_until_ns = self.quiet_until_ns.max(now_ns.saturating_add(rest_ns));
+        }
     }
 
     /// Tell the governor what the latest plan has saved, all of it, and then forget a plan whose horizon is over.
@@ -273,6 +284,7 @@ impl Brain {
             Thought::Refused(_) => {
                 self.patience = (self.patience * 2).clamp(1, PATIENCE_MAX);
                 self.left_out = self.patience - 1;
+                self.in_vain = true;
             }
             Thought::Draft(_) => (self.patience, self.left_out) = (0, 0),
         }
@@ -377,7 +389,10 @@ impl Brain {
         let refused = |verdict| Ok(Err(super::plans::reason(verdict).unwrap_or("it was not decided")));
         // All that any plan could save.
         let now = objective.assess(graph, graph.owners()).map_err(wrong)?;
-        if self.governor.trust() * model(0)?.running_ns(&now) <= self.settings.rules.saving_share_min * horizon_ns {
+        let most_ns = self.governor.trust() * model(0)?.running_ns(&now);
+        // And the least that it costs: whatever moves moves between two partitions.
+        let least_ns = self.governor.price() * prices.pass_ns;
+        if most_ns <= (self.settings.rules.saving_share_min * horizon_ns).max(least_ns) {
             return refused(Verdict::TooLittle);
         }
         if !has_room(sight, self.settings.budget_bytes) {

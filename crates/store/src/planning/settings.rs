@@ -94,7 +94,7 @@ impl Settings {
             // Groups are sampled often: a pair counts once it was seen more than once, and each has many.
             rates: Rates { singles: 64, groups: 2, ring_bytes: 128 << 10, thinned_max: 256 },
             limits: Limits { half_life_ns: 3_000_000_000, keys_max: 1 << 16, ..Limits::default() },
-            rules: Rules { saving_share_min: 0.005, ..Rules::default() },
+            rules: Rules { saving_share_min: 0.01, ..Rules::default() },
             horizon_ns: 10e9,
             budget_bytes: 64 << 20,
             plan_ns: 2_000_000_000,
