@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::Rates;
 
 /// What the samples of all threads shall fill between two drains, as a part of one ring, by class: of single keys, a thousand of a ring of 128 KiB, and
-/// of groups of ten three hundred. And the share of that below which they may be more frequent.
-const FILL: [f64; 2] = [0.25, 0.5];
+/// of groups of ten six hundred. And the share of that below which they may be more frequent.
+const FILL: [f64; 2] = [0.25, 1.0];
 const FEW: f64 = 0.4;
 /// The rate changes so many times at a drain, at most: one that came late or early says little.
 const STEP_MAX: f64 = 16.0;
@@ -62,13 +62,13 @@ mod tests {
         let rates = Rates { singles: 64, groups: 2, thinned_max: 100, ..Rates::default() };
         let thinning = Thinning::new(&rates);
         let both = || [0, 1].map(|class| thinning.every(class));
-        thinning.adapt([0.25, 0.3]);
+        thinning.adapt([0.25, 0.6]);
         assert_eq!(both(), [64, 2], "as it should be");
-        thinning.adapt([0.01, 2.5]);
+        thinning.adapt([0.01, 5.0]);
         assert_eq!(both(), [64, 10], "not more than is asked for");
         thinning.adapt([0.2, 1e9]);
         assert_eq!(both(), [64, 160], "a step at a time");
-        thinning.adapt([f64::INFINITY, 0.4]);
+        thinning.adapt([f64::INFINITY, 0.8]);
         assert_eq!(both(), [1024, 160]);
         thinning.adapt([1e9, 1e9]);
         assert_eq!(both(), [6400, 200], "but never so rare that nothing is seen");
