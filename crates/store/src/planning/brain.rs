@@ -41,7 +41,7 @@ const WAY_AMONG_WRITES_NS: f64 = 70e6;
 const PASS_BYTE_NS: f64 = 1.0;
 /// Intervals that are left out at most after plans that came to nothing.
 const PATIENCE_MAX: u32 = 4;
-/// And so many times as long as one took that came to nothing there is no other, but for so long at most, in nanoseconds: looks in vain take a
+/// And so many times as long as one took that came to nothing there is no other, but for so long at most, in nanoseconds: looks in vain take about a
 /// hundredth of a processor.
 const VAIN_TIMES: u64 = 100;
 const VAIN_REST_NS_MAX: u64 = 2_000_000_000;
