@@ -14,8 +14,7 @@
 //!    the first of them there syncs the journal before, once for all that wait with it. An `Os` write within one partition that
 //!    waits for its engine needs no sync.
 //! 3. Batches over several partitions, `Sync` writes that wait for their engine, and those of partitions that would each sync alone
-//!    (`shares_syncs`: one sync for all of them is quicker, and writes fewer bytes), are committed by one leader at a time, who takes all waiting
-//!    ones along in one record.
+//!    (`shares_syncs`), are committed by one leader at a time, who takes all waiting ones along in one record.
 //! 4. An intent is dropped from the journal only after the partitions it touched were synced past it; one of `Os` writes only,
 //!    after they are in their engine. Until then a slice may wait for its engine in memory ([`Deferred`]): the journal has it.
 //! 5. What was cut is looked at again under the lanes' locks: if units have moved since, it is cut anew; if units that a slice touches are
@@ -345,6 +344,11 @@ impl Intents {
     /// Bytes of applied intents that the journal still holds.
     pub(crate) fn outstanding_bytes(&self) -> u64 {
         self.outstanding().bytes
+    }
+
+    /// Bytes that the journal has written since it was opened.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.journal.stats().written_bytes
     }
 
     fn outstanding(&self) -> MutexGuard<'_, Outstanding> {

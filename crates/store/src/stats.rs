@@ -37,6 +37,9 @@ pub struct StoreStats {
     pub logical_write_bytes: u64,
     /// Bytes that the engines wrote since the store was opened, where they know.
     pub engine_write_bytes: Option<u64>,
+    /// Bytes that the store's own journals wrote since it was opened: batches over several partitions, `Sync` writes that share a sync,
+    /// moves.
+    pub journal_write_bytes: u64,
     /// Bytes of atomic batches that the intent journal still holds.
     pub intent_bytes: u64,
     /// What has moved between partitions since the store was opened, whoever moved it.
@@ -72,9 +75,9 @@ pub struct Moves {
 }
 
 impl StoreStats {
-    /// Write amplification by the engines' own counters since the store was opened.
+    /// Write amplification by the counters of the engines and of the store's own journals since the store was opened.
     pub fn waf(&self) -> Option<f64> {
-        let written = self.engine_write_bytes?;
+        let written = self.engine_write_bytes? + self.journal_write_bytes;
         (self.logical_write_bytes > 0).then(|| written as f64 / self.logical_write_bytes as f64)
     }
 
@@ -142,6 +145,7 @@ impl Store {
             physical_bytes: sum(|s| s.physical_bytes),
             logical_write_bytes: inner.lanes.iter().map(|lane| lane.logical_bytes()).sum(),
             engine_write_bytes: sum(|s| s.written_bytes),
+            journal_write_bytes: self.journal_write_bytes(),
             intent_bytes: inner.intents.as_ref().map_or(0, |intents| intents.outstanding_bytes()),
             moves: self.moves(),
             worker_by_partition: self.worker_by_partition(),
@@ -155,6 +159,13 @@ impl Store {
     /// keys of the store's own are counted: they may be asked for again and again while others work.
     pub fn instance_stats(&self) -> Result<Vec<Stats>> {
         self.inner.instances.iter().map(|instance| instance.raw().stats()).collect()
+    }
+
+    /// Bytes that the store's own journals wrote since it was opened: [`StoreStats::journal_write_bytes`]. Waits for a write of theirs that is
+    /// under way.
+    pub fn journal_write_bytes(&self) -> u64 {
+        let intents = self.inner.intents.as_ref().map_or(0, |intents| intents.written_bytes());
+        intents + self.inner.mover.as_ref().map_or(0, |mover| mover.journal_written_bytes())
     }
 
     /// Somebody had the kernel write all that it kept of the store's files (`syncfs`): engines that count what they make the kernel write take

@@ -62,6 +62,8 @@ struct Figures {
     space_amplification: Option<f64>,
     logical_write_bytes: u64,
     engine_write_bytes: Option<u64>,
+    /// Of the store's own journals.
+    journal_write_bytes: u64,
     waf: Option<f64>,
     /// Segments of the log engine; other engines have none.
     segments: Option<u64>,
@@ -152,6 +154,7 @@ impl Figures {
             space_amplification: None,
             logical_write_bytes: stats.logical_write_bytes,
             engine_write_bytes: stats.engine_write_bytes,
+            journal_write_bytes: stats.journal_write_bytes,
             waf: stats.waf(),
             segments: segments.map(|s| s.count),
             segment_data_bytes: segments.map(|s| s.data_bytes),

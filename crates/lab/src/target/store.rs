@@ -58,6 +58,12 @@ impl StoreTarget {
         let store = options.open(spec.dir.join(Path::new("store")), registry)?;
         Ok(Self { store, durability, plans: spec.repartition.is_some() })
     }
+
+    /// What the instances wrote and what the store's own journals did.
+    fn with_journals(&self, instances: Stats) -> Stats {
+        let journals = self.store.journal_write_bytes();
+        Stats { written_bytes: instances.written_bytes.map(|bytes| bytes + journals), ..instances }
+    }
 }
 
 fn sample(spec: &RunSpec, keys: &Keys) -> Result<Vec<Vec<u8>>> {
@@ -138,11 +144,12 @@ impl Target for StoreTarget {
 
     fn stats(&self) -> Result<Stats> {
         let store = self.store.stats()?;
-        Ok(Stats { keys: store.keys, keys_estimated: store.keys_estimated, ..together(&store.instances) })
+        let all = self.with_journals(together(&store.instances));
+        Ok(Stats { keys: store.keys, keys_estimated: store.keys_estimated, ..all })
     }
 
     fn counters(&self) -> Result<Stats> {
-        Ok(together(&self.store.instance_stats()?))
+        Ok(self.with_journals(together(&self.store.instance_stats()?)))
     }
 
     fn moved(&self) -> Result<Moved> {

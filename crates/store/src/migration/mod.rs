@@ -240,6 +240,11 @@ impl Mover {
         role
     }
 
+    /// Bytes that the journal of placements has written since it was opened.
+    pub(crate) fn journal_written_bytes(&self) -> u64 {
+        self.journal().written_bytes()
+    }
+
     fn journal(&self) -> MutexGuard<'_, PlacementJournal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }

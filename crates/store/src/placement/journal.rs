@@ -270,6 +270,11 @@ impl PlacementJournal {
         Ok(&self.placement)
     }
 
+    /// Bytes written since it was opened.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.journal.stats().written_bytes
+    }
+
     fn under_way(&self, id: MoveId) -> Result<&Leftover> {
         let strange = || Error::invalid("a flip of a move that is not under way");
         self.leftovers.get(&id).filter(|leftover| !leftover.flipped).ok_or_else(strange)
