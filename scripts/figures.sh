@@ -2,7 +2,7 @@
 # The figures that Biombo is held to, measured again beside its peers: each part a kind of work, in four sets. Nothing else should run.
 #
 #   scripts/figures.sh log           the engine log beside other engines, an hour and a half on two cores (make figures)
-#   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, an hour and a quarter by estimate (make figures-moving)
+#   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, an hour and a half by estimate (make figures-moving)
 #   scripts/figures.sh lab           the laboratory's own engines, with many operations and with data larger than memory (make figures-lab)
 #   scripts/figures.sh graphs        kernels over changing graphs beside a static one, ingest, nodes, half an hour (make figures-graphs)
 #   scripts/figures.sh PART...       these alone
@@ -45,9 +45,9 @@ declare -A what=(
   [reopen]='opening after SIGKILL, 10 million records of 100 bytes'
   [keeps]='A to F with moving on and off, over log, lmdb and rocksdb: never a net loss'
   [shifts]='the same for loads that shift, one that reverses every plan among them'
-  [groups]='atomic batches of groups that hashing scatters, at os and at sync, other groups every 4 s'
+  [groups]='atomic batches of groups that hashing scatters, at os (other groups after 8 s) and at sync (after 4 s)'
   [multi-get]='the same groups, read'
-  [skew]='all of the load on one of two pinned workers, 2 and 8 threads'
+  [skew]='all of the load on one of two pinned workers: 2 threads over log and lmdb, 8 over log'
   [stall]='latencies while 1 GB moves and at rest, in an open loop, over log and lmdb'
   [watch]='what watching costs a store: A and C with the tracker on, planning nothing, and off'
   [route]='routing with a million pinned keys, and what a sample costs'
@@ -66,7 +66,7 @@ declare -A what=(
 )
 
 # Of parts that are made to a measure, where they take nine pairs: estimates, until the whole was run.
-declare -A minutes=([keeps]=16 [shifts]=29 [groups]=11 [multi-get]=5 [skew]=5 [stall]=5 [watch]=4 [route]=2)
+declare -A minutes=([keeps]=16 [shifts]=29 [groups]=16 [multi-get]=6 [skew]=9 [stall]=5 [watch]=4 [route]=2)
 
 # Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device, or `where` it is to be.
 run() { # bench, options
@@ -202,15 +202,17 @@ shifts_round() {
   [ "$1" -gt 3 ] || run shift "${data[@]}" "${others[@]}" --workload rotate,monotonic
   [ "$1" -gt 3 ] || run shift "${data[@]}" "${others[@]}" --workload jump,groups,crowd,slot,partition,adversary --placement range
 }
-grouped=(shift --workload groups --engine log,lmdb --records 50000 --value-bytes 1000 --period 4 --seconds 8)
+# Groups are learnt in one to three seconds, twice in a run: once at its beginning, once when others take their place.
+grouped=(shift --workload groups --engine log,lmdb --records 50000 --value-bytes 1000)
 groups_round() { # all of it writes, or reads
-  run "${grouped[@]}" --seed "$1" "${turns[@]}" --reads 0
-  run "${grouped[@]}" --seed "$1" "${turns[@]}" --reads 0 --durability sync
+  run "${grouped[@]}" --period 8 --seconds 16 --seed "$1" "${turns[@]}" --reads 0
+  run "${grouped[@]}" --period 4 --seconds 8 --seed "$1" "${turns[@]}" --reads 0 --durability sync
 }
-multi_get_round() { run "${grouped[@]}" --seed "$1" "${turns[@]}" --reads 1; }
+multi_get_round() { run "${grouped[@]}" --period 4 --seconds 8 --seed "$1" "${turns[@]}" --reads 1; }
 skew_round() {
-  run shift --workload worker --engine log --records 50000 --value-bytes 1000 --period 0 --seconds 6 --seed "$1" \
-    "${turns[@]}" --threads 2,8 --executor pinned --workers 2
+  local skew=(shift --workload worker --records 50000 --value-bytes 1000 --period 0 --seed "$1" --executor pinned --workers 2)
+  run "${skew[@]}" --engine log,lmdb --seconds 10 "${turns[@]}"
+  run "${skew[@]}" --engine log --seconds 6 "${turns[@]}" --threads 8
 }
 # With an hour between two plans everything is watched and nothing planned.
 watch_round() {
