@@ -1,4 +1,5 @@
-//! The conformance suite for every real engine under every layout: `none`, `soft` and `hard`, with 1, 3 and 8 partitions.
+//! The conformance suite for every real engine under every layout: `none`, `soft` with 3 partitions, and `hard` with 1, 3 and 8. (Numbers of
+//! `soft` partitions, which share one engine, are gone through over the engine `memory` beside the store.)
 //!
 //! (Engines alone, without a store around them, are tested beside their adapters.)
 #![cfg(feature = "lmdb")]
@@ -48,7 +49,7 @@ macro_rules! layouts {
 
             #[test]
             fn soft() {
-                [1, 3, 8].into_iter().for_each(|partitions| check($engine, Partitioning::Soft, partitions));
+                check($engine, Partitioning::Soft, 3);
             }
 
             #[test]

@@ -36,7 +36,9 @@ fn subject_by(executor: Executor, partitioning: Partitioning, placement: Placeme
 }
 
 conformance_tests!(none, subject(Partitioning::None, PlacementKind::Hash, 1));
+conformance_tests!(soft_1, subject(Partitioning::Soft, PlacementKind::Hash, 1));
 conformance_tests!(soft_3, subject(Partitioning::Soft, PlacementKind::Hash, 3));
+conformance_tests!(soft_8, subject(Partitioning::Soft, PlacementKind::Hash, 8));
 conformance_tests!(hard_1, subject(Partitioning::Hard, PlacementKind::Hash, 1));
 conformance_tests!(hard_3, subject(Partitioning::Hard, PlacementKind::Hash, 3));
 conformance_tests!(hard_8, subject(Partitioning::Hard, PlacementKind::Hash, 8));

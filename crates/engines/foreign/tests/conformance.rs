@@ -1,5 +1,7 @@
 //! The conformance suite for every engine of this build.
 
+use std::time::Duration;
+
 use biombo_engine::Registry;
 use biombo_engine::conformance::Subject;
 
@@ -7,7 +9,7 @@ fn subject(name: &str) -> Option<Subject> {
     let mut registry = Registry::new();
     biombo_foreign::register(&mut registry);
     let kind = registry.get(name).expect("the feature is on");
-    kind.is_installed().then(|| Subject::from_kind(kind))
+    kind.is_installed().then(|| Subject::from_kind(kind).with_budget(Duration::from_millis(500)))
 }
 
 macro_rules! engines {
