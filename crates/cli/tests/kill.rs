@@ -196,13 +196,13 @@ impl Meanwhile {
         }
     }
 
-    fn run(self, store: &Store) {
+    fn run(self, store: &Store, durability: Durability) {
         match self {
             Self::Nothing => {}
             Self::Slots | Self::Pinned => keep_moving(store),
             Self::Keys => keep_pinning(store),
             Self::Ranges => keep_cutting(store),
-            Self::Plans => keep_grouping(store),
+            Self::Plans => keep_grouping(store, durability),
         }
     }
 }
@@ -219,7 +219,7 @@ fn child_that_writes_batches() {
     };
     let store = meanwhile.options().engine(engine).open(dir, &biombo::registry()).expect("the store opens");
     std::thread::scope(|scope| {
-        scope.spawn(|| meanwhile.run(&store));
+        scope.spawn(|| meanwhile.run(&store, durability));
         for writer in 0..WRITERS {
             let store = &store;
             scope.spawn(move || {
@@ -301,7 +301,7 @@ fn groups_of(store: &Store) -> Groups {
 
 /// Write groups of keys that lie apart, others than the process before, so that plans are made; tell each that is acknowledged, as
 /// `grouped number stride`, and when they move something. Numbers go on from those of the process before.
-fn keep_grouping(store: &Store) {
+fn keep_grouping(store: &Store, durability: Durability) {
     let stride = u64::from(std::process::id()) % (GROUPS - 1) + 1;
     let mut number = groups_of(store).values().map(|(number, _)| *number).max().unwrap_or(0);
     let mut told = 0;
@@ -311,7 +311,7 @@ fn keep_grouping(store: &Store) {
         for (member, place) in grouped(number, stride) {
             batch.put(format!("group {member} {place}").as_bytes(), format!("{number} {stride}").as_bytes());
         }
-        store.write_with(&batch, Durability::Os).expect("a write");
+        store.write_with(&batch, durability).expect("a write");
         println!("grouped {number} {stride}");
         if number % 16 == 0 {
             let moved = store.stats().expect("figures").moves.units;
@@ -507,7 +507,8 @@ fn no_batch_is_halved_or_lost_while_keys_are_pinned_ranges_cut_workers_write_and
         (Meanwhile::Pinned, "log", "sync"),
         (Meanwhile::Pinned, "lmdb", "os"),
         (Meanwhile::Plans, "log", "os"),
-        (Meanwhile::Plans, "lmdb", "os"),
+        (Meanwhile::Plans, "lmdb", "sync"),
+        (Meanwhile::Plans, "rocksdb", "os"),
     ] {
         kill_batch_writers(engine, durability, meanwhile, part_of_rounds(5));
     }
