@@ -56,7 +56,7 @@ mod rests;
 mod rests_tests;
 mod run;
 #[cfg(test)]
-mod seam_tests;
+pub(crate) mod seam_tests;
 #[cfg(test)]
 mod settle_tests;
 mod spread;

@@ -61,7 +61,7 @@ fn combined() -> Capabilities {
     Capabilities { sync_apart: false, ..direct() }
 }
 
-fn deferred() -> Capabilities {
+pub(crate) fn deferred() -> Capabilities {
     Capabilities { costly_transactions: true, sync_apart: false, persistent: true, ..direct() }
 }
 
@@ -81,14 +81,19 @@ struct Fixture {
     _dir: tempfile::TempDir,
 }
 
-fn fixture(way: fn() -> Capabilities, placement: PlacementKind, executor: Executor) -> Fixture {
-    let mut registry = Registry::new();
-    registry.add(EngineKind {
+/// The engine `memory` under the name `declared`.
+pub(crate) fn declared(way: fn() -> Capabilities) -> EngineKind {
+    EngineKind {
         name: "declared",
         capabilities: way,
         open: Arc::new(move |_| Ok(Arc::new(Declared(Arc::new(Memory::new()), way())))),
         ..memory::kind()
-    });
+    }
+}
+
+fn fixture(way: fn() -> Capabilities, placement: PlacementKind, executor: Executor) -> Fixture {
+    let mut registry = Registry::new();
+    registry.add(declared(way));
     let dir = tempfile::tempdir().expect("a directory");
     let sample = ["", "f", "p"].map(|key| key.as_bytes().to_vec()).to_vec();
     let options = Options::new().engine("declared").partitions(3).placement(placement).range_sample(sample);

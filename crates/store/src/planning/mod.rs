@@ -262,13 +262,7 @@ impl Driver {
         let placement = &topology.placement;
         let woke_ns = (self.clock)();
         self.take_in(&mut brain, placement, now_ns);
-        // That costs nothing; only what is left of it may be worth a move, and only where it was no mistake.
-        let may_even = self.crew.as_ref().is_none_or(|crew| {
-            let before_ns = std::mem::replace(&mut *lock(&self.evened_ns), now_ns);
-            let mut evener = lock(&self.balance);
-            crew.even(&mut evener, now_ns.saturating_sub(before_ns));
-            evener.is_settled()
-        });
+        let may_even = self.may_even(now_ns);
         let sizes = || self.sizes();
         let begun_ns = (self.clock)();
         let workers = self.crew.as_ref().map(|crew| (crew.worker_of(), crew.count()));
@@ -333,6 +327,19 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    /// Whether keys and units are to move for the sake of even loads. Where workers write, partitions change worker first, which costs nothing:
+    /// only what is left then may be worth a move. Where writes go through the one journal of the store before their engine gets them, whoever
+    /// waits for a partition waits for the journal, and would wherever his keys lay.
+    fn may_even(&self, now_ns: u64) -> bool {
+        let Some(crew) = &self.crew else {
+            return self.mover.instances.iter().all(|instance| instance.deferred.is_none());
+        };
+        let before_ns = std::mem::replace(&mut *lock(&self.evened_ns), now_ns);
+        let mut evener = lock(&self.balance);
+        crew.even(&mut evener, now_ns.saturating_sub(before_ns));
+        evener.is_settled()
     }
 
     /// Hand what was seen since the last time to the loop.
