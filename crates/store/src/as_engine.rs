@@ -80,7 +80,7 @@ impl Engine for StoreEngine {
             // Under `hard` partitioning the engines count stored keys, some of which are a byte longer than the users'.
             logical_bytes: stats.logical_bytes.filter(|_| self.store.partitioning() != Partitioning::Hard),
             physical_bytes: stats.physical_bytes,
-            written_bytes: stats.engine_write_bytes.map(|bytes| bytes + stats.journal_write_bytes),
+            written_bytes: stats.written_bytes(),
             options: stats.instances.first().map(|instance| instance.options.clone()).unwrap_or_default(),
             ..Stats::default()
         })

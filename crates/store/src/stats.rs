@@ -75,9 +75,14 @@ pub struct Moves {
 }
 
 impl StoreStats {
+    /// Bytes that the engines and the store's own journals wrote since the store was opened, where the engines know theirs.
+    pub fn written_bytes(&self) -> Option<u64> {
+        self.engine_write_bytes.map(|bytes| bytes + self.journal_write_bytes)
+    }
+
     /// Write amplification by the counters of the engines and of the store's own journals since the store was opened.
     pub fn waf(&self) -> Option<f64> {
-        let written = self.engine_write_bytes? + self.journal_write_bytes;
+        let written = self.written_bytes()?;
         (self.logical_write_bytes > 0).then(|| written as f64 / self.logical_write_bytes as f64)
     }
 

@@ -58,12 +58,6 @@ impl StoreTarget {
         let store = options.open(spec.dir.join(Path::new("store")), registry)?;
         Ok(Self { store, durability, plans: spec.repartition.is_some() })
     }
-
-    /// What the instances wrote and what the store's own journals did.
-    fn with_journals(&self, instances: Stats) -> Stats {
-        let journals = self.store.journal_write_bytes();
-        Stats { written_bytes: instances.written_bytes.map(|bytes| bytes + journals), ..instances }
-    }
 }
 
 fn sample(spec: &RunSpec, keys: &Keys) -> Result<Vec<Vec<u8>>> {
@@ -144,12 +138,18 @@ impl Target for StoreTarget {
 
     fn stats(&self) -> Result<Stats> {
         let store = self.store.stats()?;
-        let all = self.with_journals(together(&store.instances));
-        Ok(Stats { keys: store.keys, keys_estimated: store.keys_estimated, ..all })
+        Ok(Stats {
+            keys: store.keys,
+            keys_estimated: store.keys_estimated,
+            written_bytes: store.written_bytes(),
+            ..together(&store.instances)
+        })
     }
 
     fn counters(&self) -> Result<Stats> {
-        Ok(self.with_journals(together(&self.store.instance_stats()?)))
+        let instances = together(&self.store.instance_stats()?);
+        let journals = self.store.journal_write_bytes();
+        Ok(Stats { written_bytes: instances.written_bytes.map(|bytes| bytes + journals), ..instances })
     }
 
     fn moved(&self) -> Result<Moved> {

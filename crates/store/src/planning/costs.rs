@@ -6,7 +6,7 @@
 //! guess is forgotten: a plan whose premise was wrong takes its own ground away.
 //!
 //! The price of uneven load is what writers were seen to wait for each other's lanes ([`Costs::waited_ns`]), less what they would wait if the same
-//! load were even.
+//! load were even. (Not where writes go through the journal that all partitions share: there evenness saves nothing, and nobody asks.)
 //!
 //! Invariant: no price is negative or more than what was measured, or guessed within what was measured.
 
