@@ -7,8 +7,10 @@
 //! A value: to change it is to make another one, which shares all shards that did not change. Keys are compared in full: a hash that
 //! collides sends nobody astray.
 
+use std::slice;
 use std::sync::Arc;
 
+use biombo_base::prefetch::prefetch_item;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -20,7 +22,7 @@ pub(crate) const PINNED_KEY_BYTES_MAX: usize = 1024;
 const SHARDS: usize = 64;
 /// Above the bits that a table takes its places from, below those that it tells entries apart by.
 const SHARD_SHIFT: u32 = 40;
-const INLINE_BYTES: usize = 20;
+const INLINE_BYTES: usize = 16;
 
 /// The keys of a store that are pinned.
 #[derive(Clone, Default)]
@@ -39,20 +41,21 @@ struct Shard {
     long: Vec<u8>,
     /// Bytes of `long` that belong to no entry any more.
     wasted: usize,
+    /// The bucket of the last entry that came: from where it lies the processor is told where others do.
+    anchor: usize,
 }
 
-/// 32 bytes: two to a cache line.
+/// 20 bytes: a million of them, and what is free between them, fit into a last-level cache of 32 MB.
 #[derive(Clone, Copy)]
 struct Entry {
-    hash: u64,
-    partition: PartitionId,
-    len: u16,
     /// The key; or, of a longer one, first where it begins among the long ones.
     bytes: [u8; INLINE_BYTES],
+    partition: PartitionId,
+    len: u16,
 }
 
 impl Entry {
-    fn new(hash: u64, key: &[u8], partition: PartitionId, long: &mut Vec<u8>) -> Self {
+    fn new(key: &[u8], partition: PartitionId, long: &mut Vec<u8>) -> Self {
         let mut bytes = [0; INLINE_BYTES];
         if key.len() <= INLINE_BYTES {
             bytes[..key.len()].copy_from_slice(key);
@@ -60,7 +63,7 @@ impl Entry {
             bytes[..8].copy_from_slice(&(long.len() as u64).to_le_bytes());
             long.extend_from_slice(key);
         }
-        Self { hash, partition, len: key.len() as u16, bytes }
+        Self { bytes, partition, len: key.len() as u16 }
     }
 
     #[inline]
@@ -72,24 +75,61 @@ impl Entry {
         let at = self.bytes.first_chunk().map_or(0, |at| u64::from_le_bytes(*at)) as usize;
         &long[at..at + len]
     }
+
+    /// Whether it is that of `key`.
+    fn is(&self, key: &[u8], long: &[u8]) -> bool {
+        self.key(long) == key
+    }
+
+    /// Whether it is that of a key of as many bytes, 8 to 16, that begins and ends with these (which may overlap).
+    #[inline]
+    fn is_short(&self, len: usize, first: &[u8; 8], last: &[u8; 8]) -> bool {
+        let Some(mine) = self.bytes.get(..len).filter(|_| usize::from(self.len) == len) else { return false };
+        mine.first_chunk() == Some(first) && mine.last_chunk() == Some(last)
+    }
 }
 
 impl Shard {
+    /// Keys of 8 to 16 bytes are compared as two words, without a call: the fewer instructions a look-up takes, the earlier the
+    /// processor begins the next one while this one waits for memory.
     #[inline]
     fn find(&self, hash: u64, key: &[u8]) -> Option<PartitionId> {
-        self.table.find(hash, |e| e.hash == hash && e.key(&self.long) == key).map(|entry| entry.partition)
+        self.prefetch(hash);
+        let (Some(first), Some(last), ..=INLINE_BYTES) = (key.first_chunk(), key.last_chunk(), key.len()) else {
+            return self.find_any(hash, key);
+        };
+        self.table.find(hash, |entry| entry.is_short(key.len(), first, last)).map(|entry| entry.partition)
+    }
+
+    /// Ask for where the entry of `hash` stands if it is in the table, while the control bytes that say so are on their way. A table lays its
+    /// entries out downwards, by bucket, and most stand in the first few from their home on; were it another order, nothing but time would
+    /// be lost.
+    #[inline]
+    fn prefetch(&self, hash: u64) {
+        let Some(anchor) = self.table.get_bucket(self.anchor) else { return };
+        let home = hash as usize & self.table.num_buckets().wrapping_sub(1);
+        let below = self.anchor.wrapping_sub(home);
+        for ahead in [0, 3] {
+            prefetch_item(slice::from_ref(anchor), below.wrapping_sub(ahead));
+        }
+    }
+
+    #[inline(never)]
+    fn find_any(&self, hash: u64, key: &[u8]) -> Option<PartitionId> {
+        self.table.find(hash, |entry| entry.is(key, &self.long)).map(|entry| entry.partition)
     }
 
     fn remove(&mut self, hash: u64, key: &[u8]) -> Option<PartitionId> {
-        let found = self.table.find_entry(hash, |e| e.hash == hash && e.key(&self.long) == key).ok()?;
+        let found = self.table.find_entry(hash, |entry| entry.is(key, &self.long)).ok()?;
         let (entry, _) = found.remove();
         self.wasted += if usize::from(entry.len) > INLINE_BYTES { usize::from(entry.len) } else { 0 };
         Some(entry.partition)
     }
 
     fn insert(&mut self, hash: u64, key: &[u8], partition: PartitionId) {
-        let entry = Entry::new(hash, key, partition, &mut self.long);
-        self.table.insert_unique(hash, entry, |entry| entry.hash);
+        let entry = Entry::new(key, partition, &mut self.long);
+        let entry = self.table.insert_unique(hash, entry, |entry| xxh3_64(entry.key(&self.long)));
+        self.anchor = entry.bucket_index();
     }
 
     /// The same without what is wasted, if that is more than half of it.
@@ -99,7 +139,8 @@ impl Shard {
         }
         let mut tidy = Self { table: HashTable::with_capacity(self.table.len()), ..Self::default() };
         for entry in &self.table {
-            tidy.insert(entry.hash, entry.key(&self.long), entry.partition);
+            let key = entry.key(&self.long);
+            tidy.insert(xxh3_64(key), key, entry.partition);
         }
         tidy
     }
@@ -214,8 +255,8 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn two_entries_share_a_cache_line() {
-        assert_eq!(size_of::<Entry>(), 32);
+    fn an_entry_is_no_larger_than_its_document_says() {
+        assert_eq!(size_of::<Entry>(), 20);
     }
 
     #[test]
@@ -232,16 +273,34 @@ mod tests {
 
     #[test]
     fn a_key_of_the_same_hash_is_another_key() {
-        let mut shard = Shard::default();
-        shard.insert(5, b"pinned", PartitionId(3));
-        assert_eq!((shard.find(5, b"pinned"), shard.find(5, b"other")), (Some(PartitionId(3)), None));
-        assert_eq!((shard.remove(5, b"other"), shard.remove(5, b"pinned")), (None, Some(PartitionId(3))));
+        const HASH: u64 = 5;
+        for len in 1..=24 {
+            let key = &(1..=len).collect::<Vec<u8>>()[..];
+            let mut shard = Shard::default();
+            shard.insert(HASH, key, PartitionId(3));
+            let one_byte_apart = (0..key.len()).map(|at| {
+                let mut other = key.to_vec();
+                other[at] ^= 0x80;
+                other
+            });
+            // Shorter ones have zeros after them, as have entries of short keys.
+            let shorter_and_longer =
+                [key[1..].to_vec(), key[..key.len() - 1].to_vec(), [key, &[0]].concat(), [key, key].concat()];
+            for other in one_byte_apart.chain(shorter_and_longer) {
+                assert_eq!(
+                    (shard.find(HASH, &other), shard.remove(HASH, &other)),
+                    (None, None),
+                    "{other:?} for {key:?}"
+                );
+            }
+            assert_eq!((shard.find(HASH, key), shard.remove(HASH, key)), (Some(PartitionId(3)), Some(PartitionId(3))));
+        }
     }
 
     proptest! {
         #[test]
         fn pins_are_a_map_and_leave_their_former_values_alone(
-            steps in prop::collection::vec(prop::collection::vec(("[a-c]{1,2}|[a-c]{19,22}", prop::option::of(0u16..4)), 0..20), 1..10),
+            steps in prop::collection::vec(prop::collection::vec(("[a-c]{1,2}|[ab]a{6}[ab]{1,2}|[ab]a{12}[ab]{2,4}", prop::option::of(0u16..4)), 0..20), 1..10),
         ) {
             let mut model = BTreeMap::new();
             let mut pins = Pins::default();
