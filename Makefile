@@ -42,7 +42,7 @@ reproduce: build ## do all published experiments again: their tables, report pag
 figures: build ## measure the engine log beside its peers: every figure it is held to, in an hour and a half (scripts/figures.sh --list: parts)
 	@scripts/figures.sh log
 
-figures-moving: build ## measure stores that repartition themselves beside those that stay, about an hour and three quarters by estimate
+figures-moving: build ## measure stores that repartition themselves beside those that stay, about an hour and three quarters
 	@scripts/figures.sh moving
 
 figures-graphs: build ## measure kernels over changing graphs beside a static one, ingest and placements, half an hour

@@ -2,7 +2,7 @@
 # The figures that Biombo is held to, measured again beside its peers: each part a kind of work, in four sets. Nothing else should run.
 #
 #   scripts/figures.sh log           the engine log beside other engines, an hour and a half on two cores (make figures)
-#   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, an hour and three quarters by estimate (make figures-moving)
+#   scripts/figures.sh moving        stores that repartition themselves beside those that stay as they are, an hour and three quarters (make figures-moving)
 #   scripts/figures.sh lab           the laboratory's own engines, with many operations and with data larger than memory (make figures-lab)
 #   scripts/figures.sh graphs        kernels over changing graphs beside a static one, ingest, nodes, half an hour (make figures-graphs)
 #   scripts/figures.sh PART...       these alone
@@ -65,8 +65,8 @@ declare -A what=(
   [micro-memory]='the same with 512 MiB of data, four times the memory that a control group allows'
 )
 
-# Of parts that are made to a measure, where they take nine pairs; those of keeps and shifts are estimates.
-declare -A minutes=([keeps]=21 [shifts]=42 [groups]=15 [multi-get]=5 [skew]=11 [stall]=9 [watch]=3 [route]=1)
+# Of parts that are made to a measure, where they take nine pairs.
+declare -A minutes=([keeps]=20 [shifts]=40 [groups]=15 [multi-get]=5 [skew]=11 [stall]=9 [watch]=3 [route]=1)
 
 # Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device, or `where` it is to be.
 run() { # bench, options

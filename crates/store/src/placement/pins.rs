@@ -1,8 +1,8 @@
 //! Keys that live elsewhere than their unit says: hot ones, and such as are accessed together.
 //!
 //! Most stores have none, and many keys have no pin where there are some. So a look-up begins with one branch, and then meets control
-//! bytes that stay in the second-level cache (one for each pin); only a pinned key, or one look-up in some twenty, goes on to a cache line of
-//! entries, where a key of up to [`INLINE_BYTES`] stands itself.
+//! bytes (one for each pin); only a pinned key, or one look-up in some twenty, waits for an entry, where a key of up to [`INLINE_BYTES`]
+//! stands itself. Past a million pins that wait is nearly all that a look-up takes: entries are small, and asked for ahead.
 //!
 //! A value: to change it is to make another one, which shares all shards that did not change. Keys are compared in full: a hash that
 //! collides sends nobody astray.

@@ -387,7 +387,6 @@ fn a_store_that_is_off_watches_nothing() {
     assert_eq!(store.plans().expect("none"), Plans::default());
 }
 
-/// Writers of one range wait for each other until it is split and lies in several partitions, data and all.
 /// A store over `engine` of which writers wait for one range, until it lies in several partitions; in how many it lies then.
 fn spread_for_waiting_writers(engine: &str) -> (Store, usize) {
     let sample = (0..RECORDS).map(key).collect();
@@ -415,6 +414,7 @@ fn spread_for_waiting_writers(engine: &str) -> (Store, usize) {
     (store, width)
 }
 
+/// Writers of one range wait for each other until it is split and lies in several partitions, data and all.
 #[test]
 fn a_range_for_which_writers_wait_is_split_and_spread_with_all_its_data() {
     let (store, width) = spread_for_waiting_writers("memory");
