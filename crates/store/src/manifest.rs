@@ -7,7 +7,8 @@
 //! 2. The file is replaced as a whole (written aside, synced, renamed, directory synced), never in place. An opening syncs the directory before it
 //!    relies on it: who replaced it may have died before that.
 //! 3. A change of the partitions is written here before anything moves for it, and again when it is over: which partitions leave, which
-//!    directories belong to nobody any more, or not yet (`reshape`, `retire`, `replace`). A directory of `removing` is named by nothing else.
+//!    directories belong to nobody any more, or not yet (`reshape`, `retire`, `replace`). A directory of `removing` is named by nothing else. What is
+//!    made beside is named there before it is made, so that a crash leaves nothing that nobody names.
 //! 4. Its last line is the checksum of all lines before it: a truncated or altered manifest is `Corruption`; a newer format or
 //!    an unknown field is `Unsupported`. Neither changes anything on disk.
 //!
@@ -57,6 +58,10 @@ pub(crate) struct Manifest {
     /// Directories that belong to nobody any more, or not yet, to be removed by the next opening.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removing: Vec<PathBuf>,
+    /// It has taken the place of one whose `removing` names partitions of this one, and nobody knows that for durable: the next opening writes it
+    /// anew before it relies on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) unsettled: bool,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -248,6 +253,7 @@ mod tests {
             leaving: Vec::new(),
             generation: 0,
             removing: Vec::new(),
+            unsettled: false,
         }
     }
 
@@ -258,6 +264,7 @@ mod tests {
             leaving: vec![0],
             generation: 3,
             removing: vec!["p0007".into(), "placement-2".into()],
+            unsettled: true,
             ..manifest()
         }
     }
@@ -283,7 +290,7 @@ mod tests {
     #[test]
     fn a_manifest_without_a_change_says_nothing_of_one() {
         let text = manifest().encode().expect("encodes");
-        for field in ["engines", "leaving", "generation", "removing"] {
+        for field in ["engines", "leaving", "generation", "removing", "unsettled"] {
             assert!(!text.contains(field), "{field} in {text}");
         }
         let change = under_change();

@@ -96,7 +96,8 @@ fn open_existing(
     let retired = retire::prepare(&store, placement_journal(options)).and_then(|new| retire::commit(&store, &new));
     if let Err(error) = retired {
         // By the old manifest the store is whole all the same. Where it is not there any more, nobody may write by it.
-        if Manifest::read(&*io, dir, MANIFEST)?.as_ref() != Some(&store.inner.manifest) {
+        let there = Manifest::read(&*io, dir, MANIFEST)?;
+        if there.is_none_or(|there| there.generation != store.inner.manifest.generation) {
             return Err(error);
         }
         if let Some(inner) = Arc::get_mut(&mut store.inner) {
@@ -544,6 +545,7 @@ impl Manifest {
             leaving: Vec::new(),
             generation: 0,
             removing: Vec::new(),
+            unsettled: false,
         })
     }
 

@@ -1,19 +1,21 @@
 //! More partitions for a store that exists, fewer, or partitions of another engine.
 //!
-//! The manifest says first what shall be: new instances are created, empty, in directories that no manifest names; then one that names them, and
+//! The manifest says first what shall be: new instances are created, empty, in directories that nobody has; then a manifest that names them, and
 //! says which partitions *leave*, replaces the one before. New ones own nothing yet, those that leave own what they did:
 //! [`Store::spread`](crate::Store::spread) moves units, by the protocol of every move. Partitions that own nothing any more are taken away at the
 //! next opening (`retire`).
 //!
 //! What shall be can change before it is: partitions that were to leave stay after all, and the others leave, when the next caller says so.
 //!
-//! Crash argument: before the new manifest is in its place the store is as it was, and what was created aside is removed by the next
-//! attempt; after it, the new instances are whole, because they were synced before, and the placement gives them no key. Which partition owns a
-//! key is said by the placement alone, at every instant.
+//! Crash argument: what is created beside is first named, in the `removing` of a manifest that is otherwise the old one. Before the new manifest is in
+//! its place the store is as it was, and the next opening removes what was created; after it, the new instances are whole, because they were synced
+//! before, and the placement gives them no key. Where the sync of the new manifest's name fails, nobody knows which of the two a power cut would find:
+//! the new one says so (`unsettled`) until it is known to be durable, and an opening that finds it writes it anew first (`retire::sweep`), so that
+//! nothing moves into a partition that an older manifest has removed. Which partition owns a key is said by the placement alone, at every instant.
 
 use std::path::{Path, PathBuf};
 
-use biombo_engine::{Capabilities, Error, Registry, Result};
+use biombo_engine::{Capabilities, Error, ErrorKind, Registry, Result};
 
 use crate::manifest::{self, MANIFEST, Manifest};
 use crate::open::{Opening, create_dir};
@@ -112,15 +114,24 @@ pub(crate) fn unused_dir(manifest: &Manifest) -> PathBuf {
 /// Create the instances that the manifest on disk does not name, then replace it.
 pub(crate) fn create(opening: &Opening<'_>) -> Result<()> {
     let Opening { io, dir, manifest, .. } = opening;
-    let named = Manifest::read(&**io, dir, MANIFEST)?.map_or(0, |manifest| manifest.engine_dirs.len());
-    for index in named..manifest.engine_dirs.len() {
+    let replace = |new: &Manifest| manifest::replace_file(&**io, dir, MANIFEST, new.encode()?.as_bytes());
+    let lost = || Error::new(ErrorKind::NotFound, format!("there is no store in {} any more", dir.display()));
+    let old = Manifest::read(&**io, dir, MANIFEST)?.ok_or_else(lost)?;
+    let added = old.engine_dirs.len()..manifest.engine_dirs.len();
+    if added.is_empty() {
+        return replace(manifest);
+    }
+    let beside = manifest.engine_dirs[added.clone()].iter().cloned();
+    replace(&Manifest { removing: old.removing.iter().cloned().chain(beside).collect(), ..old.clone() })?;
+    for index in added {
         let path = manifest.engine_dir(dir, index);
-        // No manifest named it: an attempt that was cut short left it.
+        // It has a name that only this store gives.
         io.remove_dir_all(&path).map_err(|e| Error::io(format_args!("remove {}", path.display()), e))?;
         create_dir(&**io, &path)?;
         opening.engine(index)?.sync()?;
     }
-    manifest::replace_file(&**io, dir, MANIFEST, manifest.encode()?.as_bytes())
+    replace(&Manifest { unsettled: true, ..manifest.clone() })?;
+    replace(manifest)
 }
 
 /// What partitions of two engines can do together.
@@ -169,6 +180,7 @@ mod tests {
             leaving: Vec::new(),
             generation: 0,
             removing: Vec::new(),
+            unsettled: false,
         }
     }
 

@@ -12,7 +12,7 @@
 //! 3. What is removed is named by the manifest, as belonging to nobody, and was named by nothing else before.
 //!
 //! Crash argument: the new manifest is the commit point. Before it is in its place the store is as it was: partitions that leave and own nothing; the
-//! journal that was begun aside is removed by the next attempt. After it, the new journal is whole, because it was synced before; the
+//! journal that was begun beside is named in `removing` before. After it, the new journal is whole, because it was synced before; the
 //! directories of what left are in `removing`. Each opening first makes sure that the manifest is durable, then removes them, as often as that is cut
 //! short, and then forgets their names. It makes sure by writing the manifest anew: a directory's sync that failed may have lost the name that it was
 //! for, and one that succeeds after it says nothing of that.
@@ -58,8 +58,13 @@ pub(crate) fn prepare(store: &Store, journal: JournalOptions) -> Result<Manifest
     let mut numbers = vec![None; old.engine_dirs.len()];
     old.staying().enumerate().for_each(|(number, index)| numbers[index] = Some(PartitionId(number as u16)));
     let placement = store.placement().renumbered(&numbers)?;
-    let path = inner.dir.join(new.journal_dir(PLACEMENT_DIR));
-    // No manifest named it: an attempt that was cut short left it.
+    let beside = new.journal_dir(PLACEMENT_DIR);
+    let path = inner.dir.join(&beside);
+    let mut marked = old.clone();
+    marked.removing.retain(|name| *name != beside);
+    marked.removing.push(beside);
+    commit(store, &marked)?;
+    // A version that did not name it before may have left it.
     inner.io.remove_dir_all(&path).map_err(|e| removing(&path, e))?;
     drop(PlacementJournal::open(Arc::clone(&inner.io), &path, journal, new.partitions, Some(placement))?);
     inner.io.sync_dir(&inner.dir).map_err(|e| Error::io(format_args!("sync {}", inner.dir.display()), e))?;
@@ -92,10 +97,14 @@ fn without_leaving(old: &Manifest) -> Manifest {
     new
 }
 
-/// Remove what belongs to nobody any more; what cannot be removed now is told to `warn`, and tried again by the next opening. The manifest is
+/// Make sure of a manifest that is unsettled, and remove what belongs to nobody any more; what cannot be removed now is told to `warn`, and tried again by the next opening. The manifest is
 /// written anew before: the one that it replaced names what is removed here, and is what a power cut finds where the sync of its name
 /// failed. Returns it without the names of what was.
+///
+/// # Errors
+/// Those of writing a manifest that is unsettled: without that, nobody may rely on it.
 pub(crate) fn sweep(io: &dyn Io, dir: &Path, manifest: Manifest, warn: &mut dyn FnMut(String)) -> Result<Manifest> {
+    let manifest = if manifest.unsettled { settled(io, dir, manifest)? } else { manifest };
     if manifest.removing.is_empty() {
         return Ok(manifest);
     }
@@ -124,6 +133,13 @@ pub(crate) fn sweep(io: &dyn Io, dir: &Path, manifest: Manifest, warn: &mut dyn 
         return Ok(manifest);
     }
     Ok(swept)
+}
+
+/// Write a manifest anew that an attempt which was cut short left unsettled.
+fn settled(io: &dyn Io, dir: &Path, manifest: Manifest) -> Result<Manifest> {
+    let settled = Manifest { unsettled: false, ..manifest };
+    manifest::replace_file(io, dir, MANIFEST, settled.encode()?.as_bytes())?;
+    Ok(settled)
 }
 
 fn removing(path: &Path, error: std::io::Error) -> Error {

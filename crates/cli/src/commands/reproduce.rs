@@ -100,7 +100,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Done {
 
 fn stores(args: &ReproduceArgs, name: &str, work: StoreWork) -> Done {
     let registry = registry();
-    let plans = (work.plans)(&registry, args.scale).map_err(|e| Failure::failed(e.to_string()))?;
+    let plans = (work.plans)(&registry, &args.engine, args.scale).map_err(|e| Failure::failed(e.to_string()))?;
     let plans = plans
         .into_iter()
         .map(|plan| Plan {

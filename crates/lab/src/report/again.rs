@@ -45,6 +45,7 @@ pub(super) fn reproduced(again: &Reproduction, engines: &[String]) -> Value {
         .iter()
         .map(|figure| context! { cells => Value::from(Serde(figure.cells())), lines => lines(&figure.lines) })
         .collect();
+    let has_tails = again.figures.iter().any(|figure| figure.cells()[8..].iter().any(|cell| !cell.is_empty()));
     let (head, rest) = again.headline();
     let against = against::plot(again, engines);
     context! {
@@ -57,6 +58,7 @@ pub(super) fn reproduced(again: &Reproduction, engines: &[String]) -> Value {
         differences => &again.differences,
         rows => rows,
         figures => figures,
+        has_tails => has_tails,
         curve => curve::plot(&curves),
         key => Value::from(Serde(key)),
     }

@@ -29,7 +29,7 @@ const OPERATIONS: f64 = 50_000.0;
 
 /// The runs: the published grid, then finer values at the shortest key and finer keys at the second value. `scale` multiplies the
 /// number of operations.
-pub fn plans(_registry: &Registry, scale: f64) -> Result<Vec<Plan>> {
+pub fn plans(_registry: &Registry, _asked: &[String], scale: f64) -> Result<Vec<Plan>> {
     let operations = ((OPERATIONS * scale) as u64).max(1_000);
     let base = Plan {
         engines: vec!["leveldb".to_owned()],

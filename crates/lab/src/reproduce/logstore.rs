@@ -41,7 +41,7 @@ const OPERATIONS: f64 = 100_000.0;
 const VALUE_BYTES: u32 = 1_024;
 
 /// The runs: every engine that keeps data and is installed, at every number of threads. `scale` multiplies the number of operations.
-pub fn plans(registry: &Registry, scale: f64) -> Result<Vec<Plan>> {
+pub fn plans(registry: &Registry, _asked: &[String], scale: f64) -> Result<Vec<Plan>> {
     let here = registry.iter().filter(|kind| (kind.capabilities)().persistent && kind.is_installed());
     let operations = ((OPERATIONS * scale) as u64).max(u64::from(MOST) * 8);
     Ok(vec![Plan {

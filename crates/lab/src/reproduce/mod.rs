@@ -70,8 +70,9 @@ pub struct GraphWork {
 /// Runs over stores, and what came of them.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreWork {
-    /// The runs, with the engines that a registry has and at a scale of the experiment's usual size.
-    pub plans: fn(&Registry, f64) -> Result<Vec<Plan>>,
+    /// The runs, with the engines that a registry has and at a scale of the experiment's usual size. Those are named that somebody asks for, if
+    /// not for all: where one engine can stand for another, the one that is asked for does.
+    pub plans: fn(&Registry, &[String], f64) -> Result<Vec<Plan>>,
     /// What came out, beside what was published.
     pub findings: fn(&Outcome) -> Result<Reproduction>,
     /// What the build or the machine lacks: the runs are those that can be done without.
@@ -171,7 +172,7 @@ impl Experiment {
                 (plans.map(|plans| plans.iter().map(crate::graph::Plan::runs).sum()), Vec::new())
             }
             Some(Work::Stores(work)) => {
-                let plans = (work.plans)(registry, 1.0);
+                let plans = (work.plans)(registry, &[], 1.0);
                 let is_here = |engine: &str| registry.get(engine).is_ok_and(|kind| kind.is_installed());
                 let runs = |plan: &Plan| plan.runs().iter().filter(|run| is_here(&run.engine)).count() as u64;
                 let runs = plans.map(|plans| plans.iter().map(runs).sum());
@@ -441,7 +442,7 @@ mod tests {
     #[test]
     fn lines_are_those_of_all_runs_and_not_of_the_sound_ones_alone() {
         let work = StoreWork {
-            plans: |_, _| Ok(Vec::new()),
+            plans: |_, _, _| Ok(Vec::new()),
             lacks: nothing,
             findings: |outcome| {
                 let seen = Seen::of(&outcome.records);

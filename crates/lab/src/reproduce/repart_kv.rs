@@ -119,9 +119,10 @@ pub fn lacks(registry: &Registry) -> Vec<Lack> {
     missing(registry, &ALL, "it is not measured")
 }
 
-/// The runs. `scale` multiplies the number of records and the seconds of each run, as far as they make sense.
-pub fn plans(registry: &Registry, scale: f64) -> Result<Vec<Plan>> {
-    let is_here = |name: &str| registry.get(name).is_ok_and(|kind| kind.is_installed());
+/// The runs, of all engines or those of `asked`. `scale` multiplies the number of records and the seconds of each run, as far as they make sense.
+pub fn plans(registry: &Registry, asked: &[String], scale: f64) -> Result<Vec<Plan>> {
+    let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked == name);
+    let is_here = |name: &str| is_asked(name) && registry.get(name).is_ok_and(|kind| kind.is_installed());
     registry.get(LMDB)?;
     let tree = tree(is_here);
     let repeated = |repeat| if scale < REPEAT_SCALE_MIN { 1 } else { repeat };
@@ -143,7 +144,7 @@ pub fn plans(registry: &Registry, scale: f64) -> Result<Vec<Plan>> {
     };
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let tasks = |tasks: &[Workload]| tasks.iter().copied().map(Task::from).collect::<Vec<_>>();
-    let published: Vec<&str> = [LMDB].into_iter().chain(tree).collect();
+    let published: Vec<&str> = [LMDB].into_iter().filter(|name| is_here(name)).chain(tree).collect();
     let all: Vec<&str> = ALL.into_iter().filter(|name| is_here(name)).collect();
     let others: Vec<&str> = all.iter().copied().filter(|name| !published.contains(name)).collect();
     let known = tasks(&[Workload::A, Workload::D]);

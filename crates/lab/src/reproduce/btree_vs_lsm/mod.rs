@@ -25,7 +25,7 @@ const SETUP: &str = "Kingston NV2 1 TB NVMe Gen4; YCSB 0.18.0, 10 M records plan
 ///
 /// # Errors
 /// `Unsupported`, with what to install, where neither part can be done.
-pub fn plans(registry: &Registry, scale: f64) -> Result<Vec<Plan>> {
+pub fn plans(registry: &Registry, _asked: &[String], scale: f64) -> Result<Vec<Plan>> {
     let plans = [ycsb::plans(registry, scale), micro::plans(registry, scale)].concat();
     if plans.is_empty() {
         let all: Vec<String> = lacks(registry).into_iter().map(|lack| lack.why).collect();

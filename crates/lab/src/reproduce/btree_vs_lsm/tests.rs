@@ -22,7 +22,7 @@ fn with(kinds: impl IntoIterator<Item = EngineKind>) -> Registry {
 
 /// Engines and lengths of values of the plans.
 fn asked(registry: &Registry) -> Vec<(Vec<String>, u32)> {
-    plans(registry, 1.0).unwrap().into_iter().map(|plan| (plan.engines, plan.value_bytes[0])).collect()
+    plans(registry, &[], 1.0).unwrap().into_iter().map(|plan| (plan.engines, plan.value_bytes[0])).collect()
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn each_part_is_done_without_what_the_other_needs_and_what_is_missing_is_said() 
     assert!(asked(&ycsb).iter().all(|(_, bytes)| *bytes == 1_000));
     assert!(lacks(&ycsb).iter().any(|lack| lack.why.contains("feature micro")));
 
-    let none = plans(&with([kind("log")]), 1.0).unwrap_err().to_string();
+    let none = plans(&with([kind("log")]), &[], 1.0).unwrap_err().to_string();
     assert!(["postgres", "rocksdb", "micro"].iter().all(|name| none.contains(name)), "{none}");
 }
 

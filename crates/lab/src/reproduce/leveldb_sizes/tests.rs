@@ -91,9 +91,9 @@ fn the_page_and_the_table_show_published_beside_measured() {
 
 #[test]
 fn the_published_grid_and_finer_steps_are_run_three_times_each() {
-    let plans = plans(&Registry::new(), 1.0).unwrap();
+    let plans = plans(&Registry::new(), &[], 1.0).unwrap();
     let runs: Vec<_> = plans.iter().flat_map(Plan::runs).collect();
     assert_eq!(runs.len(), (16 + 3 + 3) * 2 * 3);
     assert!(runs.iter().all(|run| run.operations == 50_000 && run.engine == "leveldb"));
-    assert_eq!(super::plans(&Registry::new(), 1e-9).unwrap()[0].operations, 1_000);
+    assert_eq!(super::plans(&Registry::new(), &[], 1e-9).unwrap()[0].operations, 1_000);
 }

@@ -93,7 +93,7 @@ fn every_engine_that_keeps_data_is_run_at_every_number_of_threads() {
     let mut registry = Registry::new();
     registry.add(biombo_engine::memory::kind()).add(crate::null::kind());
     biombo_foreign::register(&mut registry);
-    let plans = plans(&registry, 1e-9).unwrap();
+    let plans = plans(&registry, &[], 1e-9).unwrap();
     let runs: Vec<_> = plans.iter().flat_map(Plan::runs).collect();
     let forgetful = ["memory", "null"];
     let keeping: Vec<_> = registry
@@ -108,6 +108,6 @@ fn every_engine_that_keeps_data_is_run_at_every_number_of_threads() {
     assert_eq!(runs.len(), keeping.len() * THREADS.len() * 3, "an engine that keeps nothing is run");
     assert!(runs.iter().all(|run| run.operations == 1_024));
     // By default 2 GiB: no merge tree would flush.
-    let cache_bytes = |scale| super::plans(&registry, scale).unwrap()[0].cache_bytes();
+    let cache_bytes = |scale| super::plans(&registry, &[], scale).unwrap()[0].cache_bytes();
     assert_eq!((cache_bytes(1e-9), cache_bytes(1.0)), (16 << 20, 100_000 * 1_040 / 4));
 }

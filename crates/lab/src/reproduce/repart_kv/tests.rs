@@ -131,11 +131,11 @@ fn the_table_and_the_page_show_published_beside_measured() {
 fn the_matrix_is_whole_at_equal_cache_and_fits_into_half_an_hour() {
     let mut registry = Registry::new();
     registry.add(biombo_engine::memory::kind());
-    assert!(plans(&registry, 1.0).unwrap_err().to_string().contains("no engine `lmdb`"));
+    assert!(plans(&registry, &[], 1.0).unwrap_err().to_string().contains("no engine `lmdb`"));
     for name in ALL {
         registry.add(biombo_engine::EngineKind { name, ..biombo_engine::memory::kind() });
     }
-    let runs: Vec<_> = plans(&registry, 1.0).unwrap().iter().flat_map(Plan::runs).collect();
+    let runs: Vec<_> = plans(&registry, &[], 1.0).unwrap().iter().flat_map(Plan::runs).collect();
     for (task, engine, workers) in
         Workload::ALL.iter().flat_map(|task| ALL.map(|name| (task, name))).flat_map(|(t, e)| [(t, e, 1), (t, e, 2)])
     {
@@ -157,5 +157,17 @@ fn the_matrix_is_whole_at_equal_cache_and_fits_into_half_an_hour() {
     // A run takes its two seconds, and about one to load, to start and to close.
     let seconds: f64 = runs.iter().map(|run| run.seconds.unwrap() + 1.0).sum();
     assert!(seconds < 1_800.0, "{seconds}");
-    assert!(plans(&registry, 0.001).unwrap().iter().all(|plan| plan.repeat == 1 && plan.records == 1_000));
+    // With both trees in the build, the one that is asked for stands for Tkrzw.
+    registry.add(biombo_engine::EngineKind { name: TREES[0], ..biombo_engine::memory::kind() });
+    for (asked, stands) in [(vec![], TREES[0]), (vec![TREES[1].to_owned()], TREES[1])] {
+        let plans = plans(&registry, &asked, 1.0).unwrap();
+        let of_five: Vec<&str> = plans
+            .iter()
+            .filter(|plan| plan.repeat == REPEAT)
+            .map(|plan| &*plan.engines[plan.engines.len() - 1])
+            .collect();
+        assert_eq!(of_five, [stands; 2], "{asked:?}");
+        assert!(asked.is_empty() || plans.iter().flat_map(|plan| &plan.engines).all(|name| *name == stands));
+    }
+    assert!(plans(&registry, &[], 0.001).unwrap().iter().all(|plan| plan.repeat == 1 && plan.records == 1_000));
 }
