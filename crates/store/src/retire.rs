@@ -97,8 +97,8 @@ fn without_leaving(old: &Manifest) -> Manifest {
     new
 }
 
-/// Make sure of a manifest that is unsettled, and remove what belongs to nobody any more; what cannot be removed now is told to `warn`, and tried again by the next opening. The manifest is
-/// written anew before: the one that it replaced names what is removed here, and is what a power cut finds where the sync of its name
+/// Make sure of a manifest that is unsettled, and remove what belongs to nobody any more; what cannot be removed now is told to `warn`, and tried
+/// again by the next opening. The manifest is written anew before: the one that it replaced names what is removed here, and is what a power cut finds where the sync of its name
 /// failed. Returns it without the names of what was.
 ///
 /// # Errors
@@ -135,8 +135,10 @@ pub(crate) fn sweep(io: &dyn Io, dir: &Path, manifest: Manifest, warn: &mut dyn 
     Ok(swept)
 }
 
-/// Write a manifest anew that an attempt which was cut short left unsettled.
+/// Write a manifest anew that an attempt which was cut short left unsettled: first as it is, since the sync of its name can fail again, and settled
+/// only when it is known to be durable.
 fn settled(io: &dyn Io, dir: &Path, manifest: Manifest) -> Result<Manifest> {
+    manifest::replace_file(io, dir, MANIFEST, manifest.encode()?.as_bytes())?;
     let settled = Manifest { unsettled: false, ..manifest };
     manifest::replace_file(io, dir, MANIFEST, settled.encode()?.as_bytes())?;
     Ok(settled)
