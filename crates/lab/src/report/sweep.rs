@@ -42,16 +42,17 @@ pub(super) fn sweep<'t>(tables: &[&'t Table], engines: &[String]) -> Value {
         metrics(tables).into_iter().filter_map(|metric| Some((Axis::of(tables, &metric)?, metric))).collect();
     let group =
         |against: &str, along: &[u32], across: &[u32], other: &str, at: &dyn Fn(u32, u32) -> Option<&'t Table>| {
+            // Of those that were measured with one size alone there is nothing to see.
+            let measured = |bytes: u32| along.iter().filter(|&&here| at(here, bytes).is_some()).count();
+            let across: Vec<u32> = across.iter().copied().filter(|&bytes| measured(bytes) > 1).collect();
+            let lone = across.len() == 1;
             let figures: Vec<Value> = metrics
                 .iter()
                 .map(|(axis, metric)| {
-                    let panels: Vec<Panel> = across
-                        .iter()
-                        .map(|&bytes| Panel {
-                            title: if across.len() > 1 { format!("{other} of {}", size(bytes)) } else { String::new() },
-                            plot: labels.panel(metric, axis, along, |here| at(here, bytes)),
-                        })
-                        .collect();
+                    let title = |bytes| if lone { String::new() } else { format!("{other} of {}", size(bytes)) };
+                    let plot = |bytes| labels.panel(metric, axis, along, lone, |here| at(here, bytes));
+                    let panels: Vec<Panel> =
+                        across.iter().map(|&bytes| Panel { title: title(bytes), plot: plot(bytes) }).collect();
                     context! {
                         title => format!("{} against the size of {against}", metric.title),
                         note => metric.note,
@@ -60,7 +61,7 @@ pub(super) fn sweep<'t>(tables: &[&'t Table], engines: &[String]) -> Value {
                     }
                 })
                 .collect();
-            (along.len() > 1).then_some(figures)
+            (!across.is_empty()).then_some(figures)
         };
     let groups = [
         group("values", &value_bytes, &key_bytes, "keys", &|value, key| at(key, value)),
@@ -208,10 +209,18 @@ impl<'a> Labels<'a> {
         self.lines.iter().map(|line| (swatch(&self.class(line), line.0.mark()), line.0.label.to_owned())).collect()
     }
 
-    /// One panel: a line for each label over the sizes `along`, evenly spaced.
-    fn panel<'t>(&self, metric: &Metric, axis: &Axis, along: &[u32], at: impl Fn(u32) -> Option<&'t Table>) -> String {
+    /// One panel: a line for each label over the sizes `along`, evenly spaced. A `lone` one has room for the names of all of them.
+    fn panel<'t>(
+        &self,
+        metric: &Metric,
+        axis: &Axis,
+        along: &[u32],
+        lone: bool,
+        at: impl Fn(u32) -> Option<&'t Table>,
+    ) -> String {
         const TOP: f64 = 16.0;
         const PX: f64 = 150.0;
+        const NAMES_MAX: usize = 4;
         let y = |figure: f64| TOP + PX - axis.at(figure) * PX / 100.0;
         // The figures of the scale stand to the left of the first point.
         let x = |i: usize| 23.0 + 71.0 * i as f64 / (along.len() - 1).max(1) as f64;
@@ -235,7 +244,8 @@ impl<'a> Labels<'a> {
             let _ =
                 write!(out, "<text class=\"tick\" x=\"0\" y=\"{:.1}\">{}</text>", y(*tick) - 3.0, (metric.tick)(*tick));
         }
-        for (i, bytes) in along.iter().enumerate() {
+        let step = if lone { 1 } else { along.len().div_ceil(NAMES_MAX) };
+        for (i, bytes) in along.iter().enumerate().rev().step_by(step) {
             let _ = write!(
                 out,
                 "<text class=\"tick\" x=\"{:.1}%\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>",

@@ -315,6 +315,27 @@ fn a_sweep_is_plotted_against_what_was_swept() {
 }
 
 #[test]
+fn panels_of_a_sweep_show_several_sizes_and_name_no_more_than_there_is_room_for() {
+    let values = [256, 512, 1_024, 2_048, 4_096, 8_192, 16_384];
+    // Values grow beside keys of two sizes, and keys beside values of one: keys of 128 B come with one size of values alone.
+    let mut crossing = swept("fillrandom", &[16, 32], &values);
+    crossing.extend(swept("fillrandom", &[128], &[1_024]));
+    let html = super::page(&crossing, &[]).unwrap();
+    look("crossing", &html);
+    let (against_values, against_keys) = html.split_once("Throughput against the size of keys").unwrap();
+    let throughput = against_values.split("<h3>").find(|part| part.starts_with("Throughput against")).unwrap();
+    let panels: Vec<&str> = throughput.split("<h4>").skip(1).collect();
+    let titles: Vec<&str> = panels.iter().filter_map(|panel| panel.split("</h4>").next()).collect();
+    assert_eq!(titles, ["keys of 16 B", "keys of 32 B"]);
+    let named = |panel: &str| values.map(|bytes| panel.contains(&format!(">{}</text>", crate::units::size(bytes))));
+    assert!(panels.iter().all(|panel| named(panel) == [true, false, true, false, true, false, true]), "{panels:?}");
+    assert!(against_keys.contains("values of 1 KiB"));
+    // A single panel is as wide as the page.
+    let single = super::page(&swept("fillrandom", &[16], &values), &[]).unwrap();
+    assert_eq!(named(&single), [true; 7]);
+}
+
+#[test]
 fn compaction_and_write_amplification_stand_in_a_table_of_their_own() {
     let mut record = record("leveldb", "none", 1, 1_000.0);
     record.waf_by = crate::record::WafBy { engine: Some(3.25), process: Some(2.75), device: None };
