@@ -5,7 +5,8 @@
 //!    checksum holds and its number is the next. So a torn edit is none.
 //! 2. A segment's records count only after the edit that names it is durable, and its file goes only after the edit
 //!    that drops it is.
-//! 3. A full manifest is written anew beside the old one, synced, and renamed over it: one of the two is always there.
+//! 3. A full manifest is written anew beside the old one, synced, and renamed over it: one of the two is always there. An edit is appended only to one
+//!    whose name is durable: a second edit proves that it was.
 //!
 //! A segment that is named and has no file is damage; a file that is not named is what a crash left.
 
@@ -334,6 +335,11 @@ impl Manifest {
     pub fn open(io: Arc<dyn Io>, dir: &Path, loaded: Option<Loaded>) -> Result<Self, Failure> {
         let path = manifest_path(dir);
         let Some(loaded) = loaded else { return Self::make(io, path, State::default(), 0) };
+        if loaded.sequence == 1 {
+            // Nothing was said after it got its name: the sync of that may have failed and lost it for good, though it is seen. Edits of a file
+            // without a durable name would go with it.
+            return Self::make(io, path, loaded.state, 0);
+        }
         let failed = |e| Failure::fatal(Error::io(format_args!("open {}", path.display()), e));
         let mode = OpenMode { direct_sync: true, write: true, ..OpenMode::READ };
         let file = io.open(&path, mode).map_err(failed)?;
@@ -416,7 +422,7 @@ impl Manifest {
 #[cfg(test)]
 mod tests {
     use biombo_base::ErrorKind;
-    use biombo_base::io::sim::{Crash, SimIo};
+    use biombo_base::io::sim::{Crash, Fault, FaultKind, SimIo};
 
     use super::*;
 
@@ -483,6 +489,41 @@ mod tests {
             if !points.advance() {
                 break;
             }
+        }
+    }
+
+    /// Mutation: edits that are appended to what was read, whatever that is.
+    #[test]
+    fn a_manifest_whose_name_was_lost_by_a_failed_sync_is_made_anew_before_it_says_more() {
+        let written = |sim: &SimIo| {
+            let mut manifest = Manifest::open(Arc::new(sim.clone()), Path::new(""), None).unwrap();
+            for n in 1..40 {
+                if let Err(failure) = manifest.reserve(5) {
+                    return (manifest, Err(failure.into_error()));
+                }
+                manifest.append(&ops(n)).unwrap();
+            }
+            (manifest, Ok(()))
+        };
+        let sim = SimIo::new(1);
+        written(&sim).1.unwrap();
+        let names: Vec<_> = (0..sim.event_count()).filter(|at| sim.labels()[*at].starts_with("rename")).collect();
+        assert!(names.len() > 2);
+        for name in &names[1..] {
+            let sim = SimIo::new(1);
+            sim.inject(Fault::at(name + 1, FaultKind::LostNames));
+            let (manifest, failed) = written(&sim);
+            assert!(failed.is_err());
+            sim.clear_faults();
+            let loaded = read(&sim).unwrap();
+            assert_eq!(loaded.as_ref().unwrap().state, manifest.state);
+            // As opening a log does.
+            sim.sync_dir(Path::new("")).unwrap();
+            let mut again = Manifest::open(Arc::new(sim.clone()), Path::new(""), loaded).unwrap();
+            again.reserve(5).unwrap();
+            again.append(&ops(50)).unwrap();
+            let image = sim.crash(usize::MAX, Crash::Nothing);
+            assert_eq!(read(&image).unwrap().unwrap().state, again.state);
         }
     }
 

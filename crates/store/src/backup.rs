@@ -113,8 +113,12 @@ impl Store {
         match load(&store, &mut input).and_then(|()| open::name(&*io, dir)) {
             Ok(()) => Ok(store),
             Err(error) => {
+                let manifest = store.inner.manifest.clone();
                 drop(store);
-                // It was missing or empty before.
+                // Partitions on other devices before what names them. It was missing or empty before.
+                for index in 0..manifest.engine_dirs.len() {
+                    let _ = io.remove_dir_all(&manifest.engine_dir(dir, index));
+                }
                 let _ = io.remove_dir_all(dir);
                 if existed {
                     let _ = io.create_dir_all(dir);

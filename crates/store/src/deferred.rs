@@ -207,8 +207,21 @@ impl Deferred {
         Ok(())
     }
 
-    /// Make the intents of all that waits here durable.
-    pub(crate) fn sync_intents(&self) -> Result<()> {
+    /// Make the intents of all that waits here durable, and let them be drained by a sync: after one without, the journal would drop them, and a power
+    /// cut take them. A drain that is under way is waited for; it is counted.
+    pub(crate) fn promise(&self) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        {
+            let _one = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.write();
+            let refused = state.draining.as_mut().and_then(Arc::get_mut);
+            refused.into_iter().for_each(|generation| generation.level = Some(Durability::Sync));
+            if !state.gathering.entries.is_empty() {
+                state.gathering.level = Some(Durability::Sync);
+            }
+        }
         match self.journal.get() {
             Some(journal) if !self.is_empty() => journal.sync(),
             _ => Ok(()),

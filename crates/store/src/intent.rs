@@ -19,8 +19,11 @@
 //!    after they are in their engine. Until then a slice may wait for its engine in memory ([`Deferred`]): the journal has it.
 //! 5. What was cut is looked at again under the lanes' locks: if units have moved since, it is cut anew; if units that a slice touches are
 //!    changing hands, all callers of the group are told to come again, and none of it is in the journal.
-//! 6. A failure after the intent is durable poisons the store: the batch is decided, and the next opening finishes it.
-//! 7. A `Sync` batch is acknowledged after earlier writes below `Sync` of its partitions are durable too.
+//! 6. A failure after the intent is durable poisons the store, and its callers are told that, whatever it was: the batch is decided, and the
+//!    next opening finishes it. Nothing is written to any of its partitions in between, and nothing is dropped from the journal.
+//! 7. A `Sync` batch is acknowledged after earlier writes below `Sync` of its partitions are durable too, and so they stay: those that were
+//!    brought into an engine without a sync while the journal alone has the batch, are synced before the journal drops them. What an opening finds may be
+//!    what a killed process left, which no sync covers yet.
 //!
 //! Crash argument: without the record the batch never was. With it, opening reapplies, before anything else and in order, the
 //! slices whose number is above their partition's mark. Where a mark is missing, nothing that came after it in that partition
@@ -86,6 +89,7 @@ impl Intents {
         dir: &Path,
         mut options: JournalOptions,
         instances: &[Instance],
+        is_new: bool,
     ) -> Result<Self> {
         let outstanding_bytes_max = OUTSTANDING_SEGMENTS_MAX * options.segment_bytes;
         options.recycle_segments_max = OUTSTANDING_SEGMENTS_MAX as usize;
@@ -121,6 +125,8 @@ impl Intents {
                 instance.engine.sync()?;
             }
             journal.trim(journal.next_lsn())?;
+        } else if !is_new && persistent {
+            instances.iter().for_each(Instance::note_unsynced);
         }
         let journal = Arc::new(journal);
         for deferred in instances.iter().filter_map(|instance| instance.deferred.as_ref()) {
@@ -211,7 +217,7 @@ impl Intents {
             } else {
                 held.published_batch(slice, &given);
             }
-            given.inspect_err(|error| poison.set(error))?;
+            given.map_err(|error| poison.with(&error))?;
         }
         self.note(record.len(), Durability::Sync);
         Ok(())
@@ -320,8 +326,9 @@ impl Intents {
         poison: &Poison,
     ) -> Result<()> {
         let (before, upto) = {
-            // Behind this gate every intent of the journal is published.
+            // Behind this gate every intent of the journal is published, or the store is poisoned and its journal the only one that has it all.
             let _gate: Vec<_> = lanes.iter().map(Lane::lock).collect();
+            poison.check()?;
             (*self.outstanding(), self.journal.next_lsn())
         };
         if before.bytes == 0 {
@@ -332,6 +339,13 @@ impl Intents {
                 instance.sync(poison)?;
             } else {
                 instance.drain(poison)?;
+            }
+        }
+        // Of a `Sync` write that came meanwhile, what came before it must not be lost by dropping it here. (One that comes from now on finds in the
+        // engines what no sync covers, and syncs that.)
+        if before.synced_bytes == 0 && self.outstanding().synced_bytes > 0 {
+            for instance in instances.iter().filter(|instance| instance.has_unsynced()) {
+                instance.sync_applied(poison)?;
             }
         }
         poison.watch(self.journal.trim(upto))?;
@@ -519,82 +533,4 @@ fn decode(record: &[u8], partitions: usize) -> Result<(u64, Slices)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicUsize;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::Options;
-    use crate::pinned::tests::{Script, fixture_of};
-    use proptest::prelude::*;
-
-    /// Fails if each of them syncs all partitions once more, one after the other.
-    #[test]
-    fn callers_who_find_the_journal_full_at_once_have_it_emptied_once() {
-        let fixture = fixture_of(Script::default(), Options::new().partitions(2));
-        let inner = &fixture.store.inner;
-        let intents = inner.intents.as_ref().expect("hard");
-        let full = intents.outstanding_bytes_max + 1;
-        *intents.outstanding() = Outstanding { bytes: full, synced_bytes: full };
-        let before = fixture.script.syncs.load(Ordering::SeqCst);
-        let (busy, asking) = (intents.retiring(), AtomicUsize::new(0));
-        std::thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| {
-                    asking.fetch_add(1, Ordering::SeqCst);
-                    intents.make_room(&inner.lanes, &inner.instances, &inner.poison).expect("room");
-                    intents.note(1, Durability::Sync);
-                });
-            }
-            while asking.load(Ordering::SeqCst) < 8 {
-                std::thread::yield_now();
-            }
-            std::thread::sleep(Duration::from_millis(50));
-            drop(busy);
-        });
-        let syncs = fixture.script.syncs.load(Ordering::SeqCst) - before;
-        assert_eq!((syncs, intents.outstanding_bytes()), (2, 8), "one for each partition");
-    }
-
-    fn slices() -> impl Strategy<Value = Slices> {
-        let bytes = || proptest::collection::vec(any::<u8>(), 0..20);
-        let op = (0..4u8, bytes(), bytes());
-        proptest::collection::vec((0..8u16, proptest::collection::vec(op, 0..5)), 0..4).prop_map(|slices| {
-            let slice = |ops: Vec<(u8, Vec<u8>, Vec<u8>)>| {
-                let mut batch = Batch::new();
-                for (kind, a, b) in ops {
-                    match kind {
-                        0 => batch.put(&a, &b),
-                        1 => batch.delete(&a),
-                        2 => batch.delete_range(&a, Some(&b)),
-                        _ => batch.delete_range(&a, None),
-                    };
-                }
-                batch
-            };
-            slices.into_iter().map(|(partition, ops)| (partition, slice(ops))).collect()
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn intents_come_back_and_their_truncations_are_refused(number: u64, slices in slices()) {
-            let record = encode(number, &slices);
-            let (number_back, back) = decode(&record, 8).expect("decodes");
-            prop_assert_eq!(number_back, number);
-            prop_assert_eq!(back.len(), slices.len());
-            for (a, b) in back.iter().zip(&slices) {
-                prop_assert_eq!(a.0, b.0);
-                prop_assert_eq!(a.1.to_ops(), b.1.to_ops());
-            }
-            for cut in 0..record.len() {
-                prop_assert!(decode(&record[..cut], 8).is_err());
-            }
-        }
-
-        #[test]
-        fn arbitrary_bytes_never_panic(record in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = decode(&record, 8);
-        }
-    }
-}
+mod tests;

@@ -197,20 +197,18 @@ impl Instance {
     }
 
     /// Sync if a write below `Sync` was applied that no finished sync covers. As [`sync_applied`](Instance::sync_applied): the caller's write came
-    /// after all that had been gathered was brought in, and that is counted before it is gone from where it was gathered.
+    /// after all that had been gathered was brought in, and that is counted before it is gone from where it was gathered; and what is deferred is
+    /// in the journal, before the caller's.
     pub(crate) fn sync_if_unsynced(&self, poison: &Poison) -> Result<()> {
-        if !self.has_unsynced() {
-            return Ok(());
-        }
-        if self.relaxed.is_some() { self.sync_applied(poison) } else { self.sync(poison) }
+        if self.has_unsynced() { self.sync_applied(poison) } else { Ok(()) }
     }
 
-    /// Let no crash take what was published of this instance: what waits for the engine goes on waiting where the journal has it. For a mover, from
-    /// here.
+    /// Let no crash take what was published of this instance: what waits for the engine goes on waiting where the journal has it, which drops it only
+    /// after a sync. For a mover, from here.
     pub(crate) fn settle_published(&self, poison: &Poison) -> Result<()> {
         self.drain_relaxed(poison)?;
         if let Some(deferred) = &self.deferred {
-            poison.watch(deferred.sync_intents())?;
+            poison.watch(deferred.promise())?;
         }
         if self.has_unsynced() { self.sync_applied(poison) } else { Ok(()) }
     }
@@ -254,7 +252,8 @@ impl Instance {
         self.waiting().map_or(&self.engine, |waiting| waiting.engine())
     }
 
-    fn note_unsynced(&self) {
+    /// Something is in the engine that no sync is known to cover.
+    pub(crate) fn note_unsynced(&self) {
         self.applied.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -338,6 +337,7 @@ impl Lane {
             }
         } else {
             let mut held = self.lock();
+            poison.check()?;
             if !routed.is_current() || !held.admits(ops) {
                 return Ok(Attempt::Again);
             }

@@ -53,6 +53,8 @@ pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result
     }
     let owner = Owner::take(&*io, dir)?;
     match Manifest::read(&*io, dir, MANIFEST)? {
+        // Whoever had the lock before has made it since.
+        Some(_) if options.must_be_new => Err(Error::invalid(format!("there is a store in {} already", dir.display()))),
         Some(manifest) => open_existing(io, dir, manifest, options, registry, owner),
         None => create(io, dir, options, registry, owner),
     }
@@ -68,6 +70,8 @@ fn open_existing(
 ) -> Result<Store> {
     // Whoever put the manifest into its place may have died before its name was durable. What is acknowledged from now on must not outlive it.
     io.sync_dir(dir).map_err(|e| cannot_open(dir, e))?;
+    // A power cut may have brought it back, where the sync of that name failed.
+    let _ = io.remove_file(&dir.join(CREATING));
     let mut warnings = Vec::new();
     let manifest = retire::sweep(&*io, dir, manifest, &mut |warning| warnings.push(warning))?;
     if replace::is_asked(&manifest, options) {
@@ -206,7 +210,8 @@ fn create(io: Arc<dyn Io>, dir: &Path, options: &Options, registry: &Registry, o
         }
     }
     let manifest = Manifest::for_options(&*io, options, registry)?;
-    manifest::replace_file(&*io, dir, CREATING, manifest.encode()?.as_bytes())?;
+    let unsettled = Manifest { unsettled: true, ..manifest.clone() };
+    manifest::replace_file(&*io, dir, CREATING, unsettled.encode()?.as_bytes())?;
     let placement = match (&options.placed, manifest.placement_kind()?) {
         (Some(placement), _) => placement.clone(),
         (None, PlacementKind::Hash) => Placement::hash(manifest.partitions),
@@ -223,12 +228,16 @@ fn create(io: Arc<dyn Io>, dir: &Path, options: &Options, registry: &Registry, o
     Ok(store)
 }
 
-/// The last step of a creation: from now on there is a store in `dir`. All that shall be in it is durable.
+/// The last step of a creation: from now on there is a store in `dir`. All that shall be in it is durable. Its manifest is unsettled until
+/// its name is durable: without that, a power cut leaves a creation that was cut short, and the next opening makes an empty store of it.
 pub(crate) fn name(io: &dyn Io, dir: &Path) -> Result<()> {
     let refused = |e| Error::io(format_args!("create {}", dir.join(MANIFEST).display()), e);
     io.sync_dir(dir).map_err(refused)?;
     io.rename(&dir.join(CREATING), &dir.join(MANIFEST)).map_err(refused)?;
-    io.sync_dir(dir).map_err(refused)
+    io.sync_dir(dir).map_err(refused)?;
+    let lost = || Error::new(ErrorKind::NotFound, format!("there is no store in {} any more", dir.display()));
+    let settled = Manifest { unsettled: false, ..Manifest::read(io, dir, MANIFEST)?.ok_or_else(lost)? };
+    manifest::replace_file(io, dir, MANIFEST, settled.encode()?.as_bytes())
 }
 
 /// What an opening has gathered before the engines are up.
@@ -259,6 +268,7 @@ impl<'a> Opening<'a> {
 
     fn finish(self, owner: Owner, new_placement: Option<Placement>, mut warnings: Vec<String>) -> Result<Store> {
         let partitioning: Partitioning = self.manifest.partitioning.parse()?;
+        let is_new = new_placement.is_some();
         let placements = self.placements(new_placement)?;
         let engines = self.engines()?;
         let all_can = self.kinds.iter().map(|kind| (kind.capabilities)());
@@ -285,7 +295,7 @@ impl<'a> Opening<'a> {
                     journal.unsynced_segments_max = UNSYNCED_SEGMENTS_MAX;
                 }
                 let path = self.dir.join(self.manifest.journal_dir(INTENT_DIR));
-                Some(Arc::new(Intents::recover(Arc::clone(&self.io), &path, journal, &instances)?))
+                Some(Arc::new(Intents::recover(Arc::clone(&self.io), &path, journal, &instances, is_new)?))
             }
             _ => None,
         };

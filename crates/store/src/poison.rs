@@ -23,6 +23,12 @@ impl Poison {
         let _ = self.0.set(why.to_string());
     }
 
+    /// Note a failure after which what was asked for is decided, and not done: `Poisoned`, whatever it was.
+    pub(crate) fn with(&self, why: &Error) -> Error {
+        self.set(why);
+        self.check().err().unwrap_or_else(|| Error::poisoned(why.to_string()))
+    }
+
     /// Note `result`'s error if it leaves the state on disk unknown; a request that was refused whole does not.
     pub(crate) fn watch<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result

@@ -9,7 +9,7 @@
 //! the store is as it was, and the next opening, whoever asks for it, removes what was made beside. After it the new partitions are
 //! whole, because they were synced before, and so is the placement; the directories of the old ones stand in `removing` instead. Where the sync of
 //! the new manifest's name fails, nobody knows which of the two a power cut would find: nothing is removed, the caller gets the error, and the next
-//! opening goes by the one that it sees once it has written that anew (`retire::sweep`).
+//! opening goes by the one that it sees once it has written that anew, which is `unsettled` (`retire::sweep`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -138,6 +138,7 @@ fn replaced(old: &Manifest, options: &Options) -> Manifest {
         leaving: Vec::new(),
         generation: old.generation + 1,
         removing: old.removing.iter().chain(&old.engine_dirs).cloned().chain(journals).collect(),
+        unsettled: true,
         ..old.clone()
     };
     new.keep_what_is_needed();

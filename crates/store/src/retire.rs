@@ -13,8 +13,9 @@
 //!
 //! Crash argument: the new manifest is the commit point. Before it is in its place the store is as it was: partitions that leave and own nothing; the
 //! journal that was begun beside is named in `removing` before. After it, the new journal is whole, because it was synced before; the
-//! directories of what left are in `removing`. Each opening first makes sure that the manifest is durable, then removes them, as often as that is cut
-//! short, and then forgets their names. It makes sure by writing the manifest anew: a directory's sync that failed may have lost the name that it was
+//! directories of what left are in `removing`. The new manifest is `unsettled`: the next opening first makes sure that it is durable, or does not
+//! open, because a power cut that brought back the old one would take all that was written since. Each opening then removes what is
+//! named so, as often as that is cut short, and then forgets their names. It makes sure by writing the manifest anew: a directory's sync that failed may have lost the name that it was
 //! for, and one that succeeds after it says nothing of that.
 
 use std::path::{Path, PathBuf};
@@ -71,7 +72,8 @@ pub(crate) fn prepare(store: &Store, journal: JournalOptions) -> Result<Manifest
     Ok(new)
 }
 
-/// The commit point: from now on the store has the partitions that stayed. After an error the manifest that is there says whether it has.
+/// The commit point: from now on the store has the partitions that stayed. After an error the manifest that is there says whether it has; it is
+/// unsettled, and the opening that follows, in any case, relies on it only when it is durable.
 pub(crate) fn commit(store: &Store, manifest: &Manifest) -> Result<()> {
     manifest::replace_file(&*store.inner.io, &store.inner.dir, MANIFEST, manifest.encode()?.as_bytes())
 }
@@ -90,6 +92,7 @@ fn without_leaving(old: &Manifest) -> Manifest {
         leaving: Vec::new(),
         generation: old.generation + 1,
         removing: old.removing.iter().cloned().chain(dirs(false)).chain(journals).collect(),
+        unsettled: true,
         ..old.clone()
     };
     // Its journal may be one that could not be removed, and was by now.
@@ -104,11 +107,13 @@ fn without_leaving(old: &Manifest) -> Manifest {
 /// # Errors
 /// Those of writing a manifest that is unsettled: without that, nobody may rely on it.
 pub(crate) fn sweep(io: &dyn Io, dir: &Path, manifest: Manifest, warn: &mut dyn FnMut(String)) -> Result<Manifest> {
-    let manifest = if manifest.unsettled { settled(io, dir, manifest)? } else { manifest };
+    let was_unsettled = manifest.unsettled;
+    let manifest = if was_unsettled { settled(io, dir, manifest)? } else { manifest };
     if manifest.removing.is_empty() {
         return Ok(manifest);
     }
-    let anew = manifest::replace_file(io, dir, MANIFEST, manifest.encode()?.as_bytes());
+    let write = || manifest::replace_file(io, dir, MANIFEST, manifest.encode()?.as_bytes());
+    let anew = if was_unsettled { Ok(()) } else { write() };
     if let Err(error) = anew {
         warn(format!("what partitions left behind that were taken away is still there: {error}"));
         return Ok(manifest);

@@ -66,7 +66,7 @@ impl Cleaning<'_> {
             }
         }
         instance.sync(&mover.poison)?;
-        mover.journal().clean(self.id)?;
+        mover.poison.watch(mover.journal().clean(self.id))?;
         mover.replace(mover.topology());
         Ok(Cleaned::Whole)
     }

@@ -29,7 +29,8 @@ impl Mover {
         if cuts.is_empty() {
             return Ok(0);
         }
-        let done = cuts.in_parts(CUTS_BYTES_MAX).iter().try_for_each(|part| self.journal().recut(part));
+        let done =
+            cuts.in_parts(CUTS_BYTES_MAX).iter().try_for_each(|part| self.poison.watch(self.journal().recut(part)));
         // Also of parts before one that failed.
         self.replace(self.topology());
         done.map(|()| count)

@@ -138,7 +138,8 @@ impl<'a> Carrier<'a> {
     fn execute(&mut self, step: Step, is_copied: bool) -> Result<Outcome> {
         match step {
             Step::Begin => {
-                let id = self.mover.journal().begin(Arc::clone(self.units), self.from, self.to)?;
+                let id = self.mover.journal().begin(Arc::clone(self.units), self.from, self.to);
+                let id = self.mover.poison.watch(id)?;
                 self.id = Some(id);
                 self.mover.replace(self.mover.topology());
             }

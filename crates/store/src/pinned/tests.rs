@@ -25,11 +25,23 @@ pub(crate) struct Script {
     failed: AtomicUsize,
     pub(crate) syncs: AtomicUsize,
     applied: AtomicUsize,
+    pub(crate) applied_at_sync: AtomicUsize,
     /// Applications wait while it is set, at most [`HELD_MAX`].
     holds: AtomicBool,
     /// How long a sync, and an application, takes.
     sync_time: Duration,
     apply_time: Duration,
+}
+
+impl Script {
+    /// Applications fail so, from now on.
+    pub(crate) fn fail(&self, kind: Option<ErrorKind>) {
+        *self.fails.lock().expect("no panic") = kind;
+    }
+
+    pub(crate) fn hold(&self, holds: bool) {
+        self.holds.store(holds, Ordering::SeqCst);
+    }
 }
 
 const HELD_MAX: Duration = Duration::from_secs(20);
@@ -54,6 +66,7 @@ impl Engine for Scripted {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.1.applied.fetch_add(1, Ordering::SeqCst);
+        self.1.applied_at_sync.fetch_add(usize::from(durability == Durability::Sync), Ordering::SeqCst);
         let begun = Instant::now();
         while begun.elapsed() < self.1.apply_time {
             std::hint::spin_loop();
@@ -96,13 +109,18 @@ fn fixture(script: Script, partitions: u32, workers: u32) -> Fixture {
 }
 
 pub(crate) fn fixture_of(script: Script, options: Options) -> Fixture {
+    fixture_over(script, options, (memory::kind().capabilities)())
+}
+
+/// As [`fixture_of`], over an engine that declares `capabilities`.
+pub(crate) fn fixture_over(script: Script, options: Options, capabilities: Capabilities) -> Fixture {
     let (script, dir) = (Arc::new(script), tempfile::tempdir().expect("a directory"));
     let mut registry = Registry::new();
     let shared = Arc::clone(&script);
     registry.add(EngineKind {
         name: "scripted",
         open: Arc::new(move |_| {
-            let capabilities = (memory::kind().capabilities)();
+            let capabilities = capabilities.clone();
             Ok(Arc::new(Scripted(Arc::new(Memory::new()), Arc::clone(&shared), capabilities)))
         }),
         ..memory::kind()
