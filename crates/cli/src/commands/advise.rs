@@ -132,10 +132,12 @@ pub(crate) struct AdviseArgs {
 pub(crate) fn advise(args: AdviseArgs) -> Done {
     let (json, run_seconds) = (args.json.json, args.exhaustive);
     let (file, lines) = (args.config.clone(), args.trials.clone());
-    if file.is_some() && file == lines {
+    let is_same = |a: &Path, b: &Path| a == b || a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b));
+    let (of_file, of_lines) = (file.as_deref(), lines.as_deref());
+    if of_file.zip(of_lines).is_some_and(|(file, lines)| is_same(file, lines)) {
         return Err(Failure::usage("--config and --trials name the same file: name another for one of them"));
     }
-    if lines.as_ref().is_some_and(|lines| args.trace.contains(lines)) {
+    if of_lines.is_some_and(|lines| args.trace.iter().any(|trace| is_same(trace, lines))) {
         return Err(Failure::usage("--trials names a file of --trace, which it would write over: name another"));
     }
     let question = question(args)?;

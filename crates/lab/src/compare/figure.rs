@@ -5,9 +5,9 @@
 
 use serde::Serialize;
 
-use super::Placed;
+use super::{Made, Placed};
 use crate::record::Record;
-use crate::statistics::{Change, Spread, change, runs_needed};
+use crate::statistics::{Change, Spread, change, change_in_pairs};
 
 /// What is to be said of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -57,7 +57,7 @@ pub struct Figure {
     pub old: Option<Side>,
     /// After.
     pub new: Option<Side>,
-    /// The new median by the old one.
+    /// The new median by the old one; of runs that were made by turns, the median of their ratios.
     pub ratio: Option<f64>,
     /// The interval of the ratio.
     pub interval: Option<(f64, f64)>,
@@ -132,15 +132,23 @@ pub(super) fn figure(
     metric: &Metric,
     judged: bool,
     [old, new]: [&[Record]; 2],
+    made: Made,
     level: f64,
     threshold: f64,
 ) -> Option<Figure> {
-    let figures = |records: &[Record]| {
+    let sound = |records: &[Record]| {
         let sound = records.iter().filter(|record| record.errors == 0);
-        sound.filter_map(|record| metric.of(record)).collect::<Vec<f64>>()
+        sound.filter_map(|record| Some((record.repetition, metric.of(record)?))).collect::<Vec<(u32, f64)>>()
     };
+    let (old, new) = (sound(old), sound(new));
+    let beside = |round: u32| old.iter().find(|(other, _)| *other == round).map(|(_, figure)| *figure);
+    let pairs: Vec<_> = new.iter().filter_map(|(round, new)| Some((*new, beside(*round)?))).collect();
+    let figures = |side: Vec<(u32, f64)>| side.into_iter().map(|(_, figure)| figure).collect::<Vec<f64>>();
     let (old, new) = (figures(old), figures(new));
-    let change: Option<Change> = change(&new, &old, level);
+    let change: Option<Change> = match made {
+        Made::Apart => change(&new, &old, level),
+        Made::ByTurns => change_in_pairs(&pairs, level),
+    };
     if change.is_none() && !judged {
         return None;
     }
@@ -163,13 +171,13 @@ pub(super) fn figure(
         interval,
         judged,
         verdict,
-        unjudged: (judged && verdict == Verdict::Unknown).then(|| why(&old, &new, level)),
+        unjudged: (judged && verdict == Verdict::Unknown).then(|| why(&old, &new, made, level)),
         regression: judged && verdict == Verdict::Worse && reaches,
     })
 }
 
 /// Why nothing can be said of such figures.
-fn why(old: &[f64], new: &[f64], level: f64) -> String {
+fn why(old: &[f64], new: &[f64], made: Made, level: f64) -> String {
     for (name, figures) in [("old", old), ("new", new)] {
         if figures.is_empty() {
             return format!("no {name} run without errors has it");
@@ -178,8 +186,9 @@ fn why(old: &[f64], new: &[f64], level: f64) -> String {
             return format!("it is {none} in one of the {name} runs");
         }
     }
-    let needed = runs_needed(level);
-    format!("{} old and {} new runs are too few: it takes {needed} of each (--repeat {needed})", old.len(), new.len())
+    let needed = made.runs_needed(level);
+    let option = if made == Made::ByTurns { "--rounds" } else { "--repeat" };
+    format!("{} old and {} new runs are too few: it takes {needed} of each ({option} {needed})", old.len(), new.len())
 }
 
 fn side(figures: &[f64]) -> Option<Side> {

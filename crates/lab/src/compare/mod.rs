@@ -1,8 +1,9 @@
-//! What changed from one file of records to another, and whether it is more than noise.
+//! What changed from some records to others, and whether it is more than noise.
 //!
-//! Rows are those of the tables: one engine in one layout under one workload. Runs of the two files were not made side by side, so
+//! Rows are those of the tables: one engine in one layout under one workload. Runs of two files were not made side by side, so
 //! they form no pairs: the change is the ratio of the medians, with an interval by the bootstrap of both series
-//! ([`statistics::change`](crate::statistics::change)).
+//! ([`statistics::change`](crate::statistics::change)). Runs that two builds made by turns are pairs, by their repetition, of which what the machine did
+//! meanwhile met both alike: the change is the median of their ratios ([`statistics::change_in_pairs`](crate::statistics::change_in_pairs)).
 //!
 //! 1. *Judged* is one figure of each row: operations per second in a closed loop; in an open loop, where these are given, the 99th
 //!    percentile of the latency of each kind of operation. Everything else is shown beside it: it moves with it, and the more one
@@ -13,10 +14,10 @@
 //!    its interval reaches the threshold: a loss of so much cannot be ruled out. So a true loss of the threshold is caught 39
 //!    times in 40, which it would be half the time if the median had to pass the threshold.
 //! 4. A row needs so many runs on either side that a level as high can be reached at all: six, and more where many rows are judged
-//!    together ([`runs_needed`]). Fewer judge nothing: [`Verdict::Unknown`].
+//!    together ([`Made::runs_needed`]). Fewer judge nothing: [`Verdict::Unknown`].
 //! 5. Runs with operations that failed or gave a wrong answer take no part: a store that finds nothing is fast.
-//! 6. What cannot be seen is not taken for well: errors of the new runs, rows that only the old file has and judged figures that
-//!    cannot be judged are failures as regressions are ([`Comparison::failures`]).
+//! 6. What cannot be seen is not taken for well: errors of the new runs, rows that only the old file has, rows of which the new one has fewer runs and
+//!    judged figures that cannot be judged are failures as regressions are ([`Comparison::failures`]).
 
 mod figure;
 mod print;
@@ -28,12 +29,31 @@ pub use self::figure::{Figure, Side, Verdict};
 use self::figure::{figure, metrics};
 pub use self::print::print;
 use crate::record::Record;
-use crate::statistics::runs_needed;
+use crate::statistics::{pairs_needed, runs_needed};
 use crate::summary::{Row, Table, tables};
 use crate::units::plural;
 
 /// How sure all judged figures together are.
 pub const LEVEL: f64 = 0.95;
+
+/// How the old runs and the new ones were made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made {
+    /// Each side for itself.
+    Apart,
+    /// One of either side in each repetition.
+    ByTurns,
+}
+
+impl Made {
+    /// The runs of each side that it takes to differ at `level`.
+    pub fn runs_needed(self, level: f64) -> usize {
+        match self {
+            Self::Apart => runs_needed(level),
+            Self::ByTurns => pairs_needed(level),
+        }
+    }
+}
 
 /// One engine in one layout under one workload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -80,6 +100,8 @@ pub struct Comparison {
     pub only_old: Vec<String>,
     /// Rows that only the new file has.
     pub only_new: Vec<String>,
+    /// Rows of which the new file has fewer runs than the old one has without errors, with both numbers, the old one first.
+    pub fewer: Vec<(String, usize, usize)>,
     /// Rows with runs that take no part, since operations of them failed.
     pub errors: Vec<Erred>,
     /// The machines and versions of both, where they differ.
@@ -125,6 +147,12 @@ impl Comparison {
             failures
                 .push(format!("the new file lacks {rows} of the old one, such as {first} (--allow-missing allows it)"));
         }
+        if let Some((row, old, new)) = self.fewer.first().filter(|_| !allow_missing) {
+            let rows = plural(self.fewer.len() as u64, "row");
+            failures.push(format!(
+                "the new file has fewer runs of {rows}, such as {new} in place of {old} of {row}: did they fail? (--allow-missing allows it)"
+            ));
+        }
         let unjudged = self.unjudged().count();
         if unjudged == self.judged().count() {
             let why = self.unjudged().next().map_or(String::new(), |why| format!(", such as {why}"));
@@ -137,8 +165,8 @@ impl Comparison {
     }
 }
 
-/// Compare the records of two files. `threshold` is a share, such as 0.05. `Invalid` where there is no row in both.
-pub fn compare(old: &[Record], new: &[Record], threshold: f64) -> Result<Comparison> {
+/// Compare the records of two sides. `threshold` is a share, such as 0.05. `Invalid` where there is no row in both.
+pub fn compare(old: &[Record], new: &[Record], made: Made, threshold: f64) -> Result<Comparison> {
     if !(0.0..1.0).contains(&threshold) {
         return Err(Error::invalid(format!(
             "the threshold {threshold} is no share from 0 to below 1: 0.05 is five percent"
@@ -165,7 +193,7 @@ pub fn compare(old: &[Record], new: &[Record], threshold: f64) -> Result<Compari
             figures: metrics(b, a)
                 .iter()
                 .filter_map(|(metric, judged)| {
-                    figure(metric, *judged, [&b.row.records, &a.row.records], level, threshold)
+                    figure(metric, *judged, [&b.row.records, &a.row.records], made, level, threshold)
                 })
                 .collect(),
         })
@@ -173,14 +201,18 @@ pub fn compare(old: &[Record], new: &[Record], threshold: f64) -> Result<Compari
     let only = |these: &[Placed], others: &[Placed]| {
         these.iter().filter(|row| !others.iter().any(|other| other.is_like(row))).map(Placed::full_name).collect()
     };
+    let sound = |placed: &Placed| placed.row.records.iter().filter(|record| record.errors == 0).count();
+    let numbers = pairs.iter().map(|(b, a)| (a.full_name(), sound(b), a.row.records.len()));
+    let fewer = numbers.filter(|(_, old, new)| new < old).collect();
     let errors = after.iter().filter_map(|a| erred(before.iter().find(|b| b.is_like(a)), a)).collect();
     Ok(Comparison {
         threshold,
         level: LEVEL,
-        runs_needed: runs_needed(level),
+        runs_needed: made.runs_needed(level),
         rows,
         only_old: only(&before, &after),
         only_new: only(&after, &before),
+        fewer,
         errors,
         differences: differences(old, new),
     })

@@ -4,6 +4,10 @@ use super::*;
 use crate::record::tests::record;
 use crate::workload::Random;
 
+fn compared_apart(old: &[Record], new: &[Record], threshold: f64) -> Result<Comparison> {
+    compare(old, new, Made::Apart, threshold)
+}
+
 /// Runs of `engine` around `ops_per_s`, spread by `noise`.
 fn runs(engine: &str, ops_per_s: f64, noise: f64, count: u32, seed: u64) -> Vec<Record> {
     let mut random = Random::new(seed, 1);
@@ -12,7 +16,7 @@ fn runs(engine: &str, ops_per_s: f64, noise: f64, count: u32, seed: u64) -> Vec<
 }
 
 fn verdict(old: &[Record], new: &[Record], threshold: f64) -> (Verdict, bool) {
-    let comparison = compare(old, new, threshold).unwrap();
+    let comparison = compared_apart(old, new, threshold).unwrap();
     let judged: Vec<_> = comparison.judged().collect();
     assert_eq!(judged.len(), 1);
     (judged[0].verdict, comparison.regressions() > 0)
@@ -38,7 +42,7 @@ fn all_rows_of_a_comparison_together_are_wrong_once_in_twenty_and_a_loss_of_five
         // Without what is not judged: it only takes time.
         rows.map(|record| Record { latency_ns: Default::default(), waf: None, ..record }).collect()
     };
-    let compared = |factor, seed| compare(&side(1.0, seed), &side(factor, seed + 1_000), 0.05).unwrap();
+    let compared = |factor, seed| compared_apart(&side(1.0, seed), &side(factor, seed + 1_000), 0.05).unwrap();
     let differs = |c: &Comparison| c.judged().any(|figure| figure.verdict != Verdict::Same);
     // Two are to be expected; with intervals of 95 % for each row it would be sixteen.
     let false_alarms = (0..40).filter(|seed| differs(&compared(1.0, *seed))).count();
@@ -59,11 +63,11 @@ fn in_an_open_loop_the_latencies_are_judged_and_larger_is_worse() {
         }
         records
     };
-    let comparison = compare(&at(1_000), &at(1_200), 0.05).unwrap();
+    let comparison = compared_apart(&at(1_000), &at(1_200), 0.05).unwrap();
     let judged: Vec<_> = comparison.judged().map(|figure| figure.metric.as_str()).collect();
     assert_eq!(judged, ["latency_ns.read.p99", "latency_ns.update.p99"]);
     assert_eq!(comparison.regressions(), 2);
-    assert_eq!(compare(&at(1_200), &at(1_000), 0.05).unwrap().regressions(), 0);
+    assert_eq!(compared_apart(&at(1_200), &at(1_000), 0.05).unwrap().regressions(), 0);
 }
 
 #[test]
@@ -72,12 +76,12 @@ fn too_few_runs_judge_nothing_and_other_settings_are_other_rows() {
     assert_eq!(verdict(&old, &runs("log", 50_000.0, 0.01, 9, 2), 0.05), (Verdict::Unknown, false));
     let mut threads = old.clone();
     threads.iter_mut().for_each(|record| record.threads = 4);
-    assert!(compare(&old, &threads, 0.05).unwrap_err().to_string().contains("no run in common"));
+    assert!(compared_apart(&old, &threads, 0.05).unwrap_err().to_string().contains("no run in common"));
     let both: Vec<Record> = old.iter().chain(&threads).cloned().collect();
-    let comparison = compare(&old, &both, 0.05).unwrap();
+    let comparison = compared_apart(&old, &both, 0.05).unwrap();
     assert_eq!((comparison.rows.len(), comparison.only_new.len(), comparison.only_old.len()), (1, 1, 0));
     assert!(comparison.only_new[0].contains("4 threads"), "{}", comparison.only_new[0]);
-    assert!(compare(&old, &old, 1.0).is_err() && compare(&old, &old, f64::NAN).is_err());
+    assert!(compared_apart(&old, &old, 1.0).is_err() && compared_apart(&old, &old, f64::NAN).is_err());
 }
 
 #[test]
@@ -86,7 +90,7 @@ fn the_table_says_the_change_with_its_interval_and_what_else_is_different() {
     let mut new = runs("log", 80_000.0, 0.005, 9, 2);
     new.iter_mut().for_each(|record| record.host.cores = 64);
     let mut text = Vec::new();
-    print(&compare(&old, &new, 0.05).unwrap(), &mut text).unwrap();
+    print(&compared_apart(&old, &new, 0.05).unwrap(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     for expected in [
         "note: another machine: A processor (2 cores)",
@@ -102,7 +106,7 @@ fn the_table_says_the_change_with_its_interval_and_what_else_is_different() {
 
 /// What a comparison of such runs ends with, and what it ends with where what is missing is allowed.
 fn failures(old: &[Record], new: &[Record]) -> [String; 2] {
-    let comparison = compare(old, new, 0.05).unwrap();
+    let comparison = compared_apart(old, new, 0.05).unwrap();
     [false, true].map(|allow| comparison.failures(allow).join("; "))
 }
 
@@ -112,7 +116,7 @@ fn runs_with_errors_take_no_part_and_those_of_the_new_build_are_a_failure() {
     // Every read of it misses: it is three times as fast.
     let mut wrong = runs("log", 300_000.0, 0.005, 9, 2);
     wrong.iter_mut().for_each(|record| (record.errors, record.first_error) = (7, Some("read of record 3".to_owned())));
-    let comparison = compare(&old, &wrong, 0.05).unwrap();
+    let comparison = compared_apart(&old, &wrong, 0.05).unwrap();
     assert!(comparison.judged().all(|figure| figure.verdict == Verdict::Unknown && figure.new.is_none()));
     for said in failures(&old, &wrong) {
         assert!(
@@ -123,13 +127,13 @@ fn runs_with_errors_take_no_part_and_those_of_the_new_build_are_a_failure() {
     // One wrong run of ten is left out, and told all the same; of the old ones it is only told.
     let mut once = runs("log", 100_000.0, 0.005, 10, 3);
     (once[4].ops_per_s, once[4].errors) = (900_000.0, 1);
-    let comparison = compare(&old, &once, 0.05).unwrap();
+    let comparison = compared_apart(&old, &once, 0.05).unwrap();
     let figure = comparison.judged().next().unwrap();
     assert!(figure.verdict == Verdict::Same && figure.new.is_some_and(|side| side.runs == 9 && side.max < 200_000.0));
     assert!(failures(&old, &once)[1].contains("1 operation in 1 new run"));
     assert_eq!(failures(&once, &old), ["", ""]);
     let mut text = Vec::new();
-    print(&compare(&once, &old, 0.05).unwrap(), &mut text).unwrap();
+    print(&compared_apart(&once, &old, 0.05).unwrap(), &mut text).unwrap();
     assert!(String::from_utf8(text).unwrap().contains("without a part in this: 1 old run of YCSB workload A"));
 }
 
@@ -147,7 +151,7 @@ fn a_row_that_is_gone_or_cannot_be_judged_is_a_failure_unless_it_is_allowed() {
     // A figure of 0 used to make the row vanish.
     let mut stands_still = with("lmdb", 9, 2);
     stands_still[9].ops_per_s = 0.0;
-    let comparison = compare(&with("lmdb", 9, 1), &stands_still, 0.05).unwrap();
+    let comparison = compared_apart(&with("lmdb", 9, 1), &stands_still, 0.05).unwrap();
     assert_eq!(comparison.judged().count(), 2);
     assert!(failures(&with("lmdb", 9, 1), &stands_still)[0].contains("it is 0 in one of the new runs"));
     // Where nothing is left there is nothing to allow.
@@ -177,9 +181,43 @@ fn many_rows_together_need_more_runs_each() {
         let engine = |i: u64| runs(&format!("engine-{i}"), 100_000.0, 0.005, count, seed + i);
         (0..30).flat_map(engine).collect()
     };
-    let comparison = compare(&rows(6, 1), &rows(6, 100), 0.05).unwrap();
+    let comparison = compared_apart(&rows(6, 1), &rows(6, 100), 0.05).unwrap();
     assert_eq!(comparison.runs_needed, 7);
     let said = comparison.failures(true).join("");
     assert!(said.contains("6 old and 6 new runs are too few: it takes 7 of each (--repeat 7)"), "{said}");
-    assert_eq!(compare(&rows(7, 1), &rows(7, 100), 0.05).unwrap().unjudged().count(), 0);
+    assert_eq!(compared_apart(&rows(7, 1), &rows(7, 100), 0.05).unwrap().unjudged().count(), 0);
+}
+
+/// The machine slows down from round to round by more than the builds differ: beside each other they show it all the same. (Mutation: runs by turns
+/// compared as those of two files are.)
+#[test]
+fn what_the_machine_does_from_round_to_round_is_no_change_and_hides_none() {
+    let by_turns = |factor: f64, seed: u64| {
+        let side = |factor: f64, seed: u64| -> Vec<Record> {
+            let mut records = runs("log", 1e5 * factor, 0.01, 9, seed);
+            records.iter_mut().for_each(|record| record.ops_per_s *= 1.0 - 0.05 * f64::from(record.repetition));
+            // Without what is not judged: it only takes time.
+            records.into_iter().map(|record| Record { latency_ns: Default::default(), waf: None, ..record }).collect()
+        };
+        compare(&side(1.0, seed), &side(factor, seed + 1_000), Made::ByTurns, 0.05).unwrap()
+    };
+    let verdict = |comparison: &Comparison| comparison.judged().next().unwrap().verdict;
+    let differ = (0..200).filter(|seed| verdict(&by_turns(1.0, *seed)) != Verdict::Same).count();
+    assert!(differ <= 16, "{differ} of 200 comparisons of one build show a difference");
+    let caught = (0..100).filter(|seed| by_turns(0.95, *seed).regressions() > 0).count();
+    assert!(caught >= 95, "{caught} of 100 builds that are slower by 5 % are caught");
+}
+
+#[test]
+fn rounds_that_only_one_build_has_make_no_pair_and_runs_that_the_new_one_lacks_are_told() {
+    let old = runs("log", 50_000.0, 0.001, 9, 1);
+    let new: Vec<Record> = runs("log", 50_000.0, 0.001, 9, 2).into_iter().filter(|run| run.repetition > 2).collect();
+    let comparison = compare(&old, &new, Made::ByTurns, 0.05).unwrap();
+    let judged = comparison.judged().next().unwrap();
+    assert_eq!((judged.verdict, comparison.runs_needed), (Verdict::Same, 6));
+    let failures = comparison.failures(false);
+    assert!(failures.len() == 1 && failures[0].contains("7 in place of 9"), "{failures:?}");
+    assert!(comparison.failures(true).is_empty() && comparison.regressions() == 0);
+    let few = compare(&old[..5], &new, Made::ByTurns, 0.05).unwrap();
+    assert!(few.unjudged().next().unwrap().contains("--rounds 6"), "{:?}", few.unjudged().next());
 }

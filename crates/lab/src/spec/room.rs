@@ -81,7 +81,7 @@ impl RunSpec {
                 record_bytes: 12,
                 times: 3,
                 beside_bytes: self
-                    .log_bytes(16, (cache_bytes / 4).clamp(64 * KIB, 64 * MIB))
+                    .log_bytes(16, (cache_bytes / 4).clamp(64 * KIB, 64 * MIB).saturating_mul(2))
                     .saturating_add(each(32 * MIB)),
             },
             "rocksdb" => {

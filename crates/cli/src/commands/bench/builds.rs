@@ -1,7 +1,7 @@
 //! Two builds measured by turns, so that what the machine does meanwhile meets both alike.
 //!
 //! A round is one bench of each build, in a process of its own, with one seed for both; who goes first changes from round to round. The
-//! lines of a build are kept as soon as a round has them.
+//! lines of a build are kept as soon as a round has them, those of a bench that failed too: the rounds after it go on, and in the end it is told.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -55,8 +55,8 @@ impl Builds<'_> {
         Ok(())
     }
 
-    /// Measure them; the runs of the old one and of the new one. A signal ends it after the bench under way; the second one at once.
-    pub(super) fn measure(&self) -> Done<[Vec<Record>; 2]> {
+    /// Measure them; the runs of the old one and of the new one, and what failed. A signal ends it after the bench under way; the second one at once.
+    pub(super) fn measure(&self) -> Done<([Vec<Record>; 2], Vec<String>)> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
@@ -70,13 +70,20 @@ impl Builds<'_> {
         let mut kept = [kept("old.jsonl")?, kept("new.jsonl")?];
         let scratch = Scratch::create()?;
         let mut progress = Progress::of_runs("by turns".to_owned(), u64::from(self.rounds) * 2);
-        let mut all = [Vec::new(), Vec::new()];
+        let (mut all, mut failed) = ([Vec::new(), Vec::new()], Vec::new());
         for round in 1..=self.rounds {
             let first = usize::from(round % 2 == 0);
             for (turn, which) in [first, 1 - first].into_iter().enumerate() {
-                let records = self.bench_of(which, round, &scratch.0)?;
+                let (records, failure) = self.bench_of(which, round, &scratch.0)?;
                 if let Some(kept) = &mut kept[which] {
                     kept.write(&to_lines(&records))?;
+                }
+                if let Some(failure) = failure {
+                    // What does not even begin is no build to be compared.
+                    if all[which].is_empty() && records.is_empty() {
+                        return Err(Failure::failed(failure));
+                    }
+                    failed.push(failure);
                 }
                 all[which].extend(records);
                 progress.at(u64::from(round - 1) * 2 + turn as u64 + 1);
@@ -85,11 +92,11 @@ impl Builds<'_> {
                 }
             }
         }
-        Ok(all)
+        Ok((all, failed))
     }
 
-    /// One bench of one build.
-    fn bench_of(&self, which: usize, round: u32, lines: &Path) -> Done<Vec<Record>> {
+    /// One bench of one build: its runs, and why it failed, if it did.
+    fn bench_of(&self, which: usize, round: u32, lines: &Path) -> Done<(Vec<Record>, Option<String>)> {
         let program = self.programs[which];
         let of = || format!("round {round} of the {} build, {}", ["old", "new"][which], program.display());
         // What an earlier round left is not this one's.
@@ -110,13 +117,14 @@ impl Builds<'_> {
         let text = std::fs::read_to_string(lines).unwrap_or_default();
         let mut records = parse_lines(&text).map_err(|e| Failure::failed(format!("{}: {e}", of())))?;
         // Wrong answers are the comparison's business.
-        if records.is_empty() || !(output.status.success() || records.iter().any(|record| record.errors > 0)) {
+        let has_wrong = records.iter().any(|record| record.errors > 0);
+        let failure = (records.is_empty() || !(output.status.success() || has_wrong)).then(|| {
             let said = String::from_utf8_lossy(&output.stderr);
             let why = said.lines().rev().find(|line| line.starts_with("biombo: ")).unwrap_or("it gave no run");
-            return Err(Failure::failed(format!("{}: {}", of(), why.trim_start_matches("biombo: "))));
-        }
+            format!("{}: {}", of(), why.trim_start_matches("biombo: "))
+        });
         records.iter_mut().for_each(|record| record.repetition = round);
-        Ok(records)
+        Ok((records, failure))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use biombo_lab::compare::Comparison;
+use biombo_lab::compare::{Comparison, Made};
 use biombo_lab::record::{Record, parse_lines};
 use clap::Args;
 use serde::Serialize;
@@ -17,15 +17,16 @@ use crate::out::Out;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The files are those of --json. Rows are compared that have engine, layout, workload, sizes, threads, durability and cache in
-common. The change is the ratio of the medians, with an interval by the bootstrap (5,000 resamples) in which the truth lies 19 times
-in 20, for all judged figures together. Judged are operations per second, in an open loop (--rate) the 99th percentiles; the others
+common. The change is the ratio of the medians, with an interval by the bootstrap (5,000 resamples and more) in which the truth lies 19
+times in 20, for all judged figures together. Judged are operations per second, in an open loop (--rate) the 99th percentiles; the others
 are shown. Both sides need six repetitions or more (--repeat 9): 6 where up to 23 figures are judged together, 7 up to 85, 8 up to 321.
 
 `worse`: the whole interval is a loss. The exit status is 1 where a loss of the threshold lies within such an interval, where an
 operation of the new runs failed or gave a wrong answer (runs with such operations take no part, on either side), and, unless
---allow-missing is given, where the new file lacks a row of the old one or a judged figure cannot be judged. The runs of two files
+--allow-missing is given, where the new file lacks a row of the old one, or some of its runs, or a judged figure cannot be judged. The runs of two files
 are not made side by side: what the machine does meanwhile counts as a change. --build measures two builds side by side: each round is
-one bench of either, by turns and with the same seed, then the runs of all rounds are compared.
+one bench of either, by turns and with the same seed, and the change is the median over the rounds of what either gave, with the interval of
+the sign test: how the machine slows down or speeds up from round to round is no change.
 
 Examples:
   biombo bench ycsb --engine log --workload a --repeat 9 --json old.jsonl      (then build the other version)
@@ -79,9 +80,10 @@ pub(super) fn run(args: &CompareArgs) -> Done {
         let given = args.threshold;
         return Err(Failure::usage(format!("--threshold {given} is no share from 0 to below 1: 0.05 is five percent")));
     }
-    let ([old, new], [before, after]) = sides(args)?;
-    let comparison = biombo_lab::compare::compare(&before, &after, args.threshold)?;
-    let failures = comparison.failures(args.allow_missing);
+    let Sides { names: [old, new], runs: [before, after], failed } = sides(args)?;
+    let made = if args.build.is_some() { Made::ByTurns } else { Made::Apart };
+    let comparison = biombo_lab::compare::compare(&before, &after, made, args.threshold)?;
+    let failures = [failed, comparison.failures(args.allow_missing)].concat();
     let mut out = Out::new();
     if args.json.json {
         out.json(&Line {
@@ -99,15 +101,24 @@ pub(super) fn run(args: &CompareArgs) -> Done {
     if failures.is_empty() { Ok(()) } else { Err(Failure::failed(failures.join("; "))) }
 }
 
-/// What is compared: files or programs, the old one first, and their runs.
-fn sides(args: &CompareArgs) -> Done<([&Path; 2], [Vec<Record>; 2])> {
+/// What is compared, the old one first.
+struct Sides<'a> {
+    /// Files or programs.
+    names: [&'a Path; 2],
+    runs: [Vec<Record>; 2],
+    /// Benches of programs that did not come to their end.
+    failed: Vec<String>,
+}
+
+fn sides(args: &CompareArgs) -> Done<Sides<'_>> {
     if let (Some(old), Some(new)) = (&args.old, &args.new) {
         if !args.bench.is_empty() || args.keep.is_some() {
             return Err(Failure::usage(
                 "files are compared as they are: a bench and --keep are for two programs (--build)",
             ));
         }
-        return Ok(([old.as_path(), new.as_path()], [read(old)?, read(new)?]));
+        let (names, runs) = ([old.as_path(), new.as_path()], [read(old)?, read(new)?]);
+        return Ok(Sides { names, runs, failed: Vec::new() });
     }
     let Some([old, new]) = args.build.as_deref() else {
         return Err(Failure::usage("name two files of runs, or two programs with --build"));
@@ -119,7 +130,8 @@ fn sides(args: &CompareArgs) -> Done<([&Path; 2], [Vec<Record>; 2])> {
         keep: args.keep.as_deref(),
     };
     builds.check()?;
-    Ok((builds.programs, builds.measure()?))
+    let (runs, failed) = builds.measure()?;
+    Ok(Sides { names: builds.programs, runs, failed })
 }
 
 /// The runs that a file holds.

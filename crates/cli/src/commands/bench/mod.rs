@@ -80,7 +80,8 @@ fn measure(outputs: Outputs, plan: Plan) -> Done {
     let mut html = html.as_deref().map(Page::create).transpose()?;
     let mut watch = Watch::new(json)?;
     let outcome = biombo_lab::bench::run(&plan, &registry, &WorkerCommand::this_program()?, &mut watch)?;
-    watch.finish()?;
+    // What was measured is shown, whatever became of the file.
+    let written = watch.finish();
     let mut out = Out::new();
     if !outcome.records.is_empty() {
         biombo_lab::table::print(&biombo_lab::summary::tables(&outcome.records), &mut out)
@@ -91,6 +92,7 @@ fn measure(outputs: Outputs, plan: Plan) -> Done {
         }
     }
     out.finish()?;
+    written?;
     ended(&outcome)
 }
 

@@ -49,6 +49,7 @@ impl MicroLsm {
         self.install(writer, Head { lsn, ..writer.head }, levels, memtable)?;
         if let Some(journal) = &self.journal {
             journal.trim(lsn)?;
+            writer.journaled_bytes = 0;
         }
         while let Some(job) = self.due(writer) {
             match job.is_move() {

@@ -54,6 +54,8 @@ pub(super) struct View {
 /// What belongs to the writer alone.
 pub(super) struct Writer {
     pub head: Head,
+    /// Bytes of records in the journal that are in no table.
+    pub journaled_bytes: u64,
     /// Of each level, the last key of the table that was compacted last.
     pub compacted_to: [Vec<u8>; LEVELS],
     /// Scratch.
@@ -108,7 +110,9 @@ impl MicroLsm {
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
         let mut writer = self.lock_writer()?;
-        if self.view().memtable.is_full(self.own.memtable_records_max, self.own.memtable_bytes_max) {
+        if writer.journaled_bytes >= self.own.journaled_bytes_max
+            || self.view().memtable.is_full(self.own.memtable_records_max, self.own.memtable_bytes_max)
+        {
             self.flush(&mut writer).map_err(|e| self.poison.after(e))?;
         }
         let view = self.view();
@@ -117,6 +121,7 @@ impl MicroLsm {
         let ops = resolved.as_deref().unwrap_or(ops);
         if let Some(journal) = &self.journal {
             journaled::append(journal, &self.poison, ops, durability, &mut writer.record)?;
+            writer.journaled_bytes += writer.record.len() as u64;
         }
         view.memtable.apply(ops);
         if self.journal.is_none() && durability == Durability::Sync {

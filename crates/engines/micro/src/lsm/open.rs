@@ -32,6 +32,8 @@ pub struct LsmOptions {
     pub memtable_records_max: usize,
     /// or at so many bytes of memory, which small entries fill many times as fast as tables.
     pub memtable_bytes_max: usize,
+    /// or when its journal has so many bytes of records, which may name the same few keys again and again.
+    pub journaled_bytes_max: u64,
     /// About so many bytes has a table that a compaction writes.
     pub table_bytes: u64,
     /// At so many tables level 0 is merged into level 1.
@@ -45,8 +47,8 @@ pub struct LsmOptions {
 }
 
 impl LsmOptions {
-    /// What follows from the options of all engines: a quarter of the memory for the memtable (64 KiB to 64 MiB), or the 1,000 records that were
-    /// published.
+    /// What follows from the options of all engines: a quarter of the memory for the memtable (64 KiB to 64 MiB), and a journal of twice
+    /// that; or the 1,000 records that were published.
     pub fn of(options: &OpenOptions, behaviour: Behaviour) -> Self {
         let memtable_bytes = ((options.cache_bytes / 4) as usize).clamp(64 << 10, 64 << 20);
         let records = if behaviour == Behaviour::Published { PUBLISHED_RECORDS } else { usize::MAX };
@@ -54,6 +56,7 @@ impl LsmOptions {
             cache_bytes: options.cache_bytes.saturating_sub(memtable_bytes as u64).max(64 << 10),
             memtable_records_max: records,
             memtable_bytes_max: if behaviour == Behaviour::Published { usize::MAX } else { memtable_bytes },
+            journaled_bytes_max: memtable_bytes as u64 * 2,
             table_bytes: 4 << 20,
             level0_tables_max: 4,
             level1_bytes_max: (memtable_bytes as u64 * 4).max(4 << 20),
@@ -82,6 +85,7 @@ impl LsmOptions {
             ("checksums", "CRC-32C of each block, verified when it is read from the file".to_owned()),
         ];
         if behaviour == Behaviour::Honest {
+            all.push(("journaled_bytes_max", self.journaled_bytes_max.to_string()));
             all.push(("journal_segment_bytes", self.journal.segment_bytes.to_string()));
         }
         all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -155,17 +159,16 @@ pub fn open_with(
     remove_strays(&shared, &levels)?;
     levels.leave_room(&shared, own.cache_bytes);
     let memtable = Memtable::default();
-    let journal = match behaviour {
+    let (journal, journaled_bytes) = match behaviour {
         Behaviour::Honest => {
             let take_up = |ops: &[Op<'_>]| {
                 memtable.apply(ops);
                 Ok(())
             };
-            // The memtable's own size says when it is due.
-            let (journal, _) = journaled::open(&io, &options.dir, &own.journal, head.lsn, is_own, take_up)?;
-            Some(journal)
+            let (journal, taken_bytes) = journaled::open(&io, &options.dir, &own.journal, head.lsn, is_own, take_up)?;
+            (Some(journal), taken_bytes)
         }
-        Behaviour::Published => None,
+        Behaviour::Published => (None, 0),
     };
     if home.is_new() {
         // The journal's name: the marker says that it is there.
@@ -174,7 +177,8 @@ pub fn open_with(
     }
     Ok(Arc::new_cyclic(|me| MicroLsm {
         view: RwLock::new(Arc::new(View { memtable: Arc::new(memtable), levels: Arc::new(levels) })),
-        writer: Mutex::new(Writer { head, compacted_to: Default::default(), record: Vec::new() }),
+        // What was taken up is in no table either: who is killed again and again shall not journal without bound.
+        writer: Mutex::new(Writer { head, journaled_bytes, compacted_to: Default::default(), record: Vec::new() }),
         shared,
         journal,
         combiner: Combiner::default(),

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use biombo_base::io::RealIo;
+use biombo_base::io::sim::{Crash, SimIo};
+use biombo_base::io::{Io, RealIo};
 use biombo_engine::{Durability, Engine, Op, OpenOptions};
 
 use super::{LsmOptions, MicroLsm, open_with};
@@ -58,4 +59,34 @@ fn filters_and_fences_are_taken_out_of_the_blocks_cache() {
     assert!(capacity().abs_diff(64 << 10) <= 64, "{}", capacity());
     view.levels.leave_room(&engine.shared, 0);
     assert_eq!(capacity(), 0);
+}
+
+/// The memtable alone does not grow by keys that are put again and again: their journal would, to the end of the disk, and so would the time of an
+/// opening. (Mutations: the bound not looked at; what an opening takes up not counted.)
+#[test]
+fn a_journal_of_few_keys_is_bounded_whoever_is_killed() {
+    const BOUND: u64 = 64 << 10;
+    let options = OpenOptions::new("db");
+    let own = LsmOptions { journaled_bytes_max: BOUND, ..LsmOptions::of(&options, Behaviour::Honest) };
+    let open = |io: &SimIo| {
+        let io: Arc<dyn Io> = Arc::new(io.clone());
+        open_with(io, &options, &own, Behaviour::Honest).unwrap()
+    };
+    let io = SimIo::new(1);
+    io.create_dir_all(&options.dir).unwrap();
+    let engine = open(&io);
+    let journaled = |engine: &MicroLsm| engine.writer.lock().unwrap().journaled_bytes;
+    let (mut flushes, mut before) = (0, 0);
+    for number in 0..400u32 {
+        let put = Op::Put { key: b"key", value: &number.to_be_bytes().repeat(250) };
+        engine.apply(&[put], Durability::Os).unwrap();
+        let now = journaled(&engine);
+        assert!(now < BOUND + (2 << 10), "{now}");
+        flushes += u32::from(now < before);
+        before = now;
+    }
+    assert!((4..=7).contains(&flushes), "{flushes}");
+    let killed = open(&io.crash(io.event_count(), Crash::Kill));
+    assert!(before > 1 << 10 && journaled(&killed) == before, "{} of {before}", journaled(&killed));
+    assert_eq!(killed.get(b"key").unwrap().unwrap().into_vec(), 399u32.to_be_bytes().repeat(250));
 }
