@@ -55,7 +55,7 @@ pub(crate) fn open(dir: &Path, options: &Options, registry: &Registry) -> Result
     match Manifest::read(&*io, dir, MANIFEST)? {
         // Whoever had the lock before has made it since.
         Some(_) if options.must_be_new => Err(Error::invalid(format!("there is a store in {} already", dir.display()))),
-        Some(manifest) => open_existing(io, dir, manifest, options, registry, owner),
+        Some(manifest) => open_existing(io, dir, manifest, options, registry, owner, false),
         None => create(io, dir, options, registry, owner),
     }
 }
@@ -67,13 +67,14 @@ fn open_existing(
     options: &Options,
     registry: &Registry,
     owner: Owner,
+    is_durable: bool,
 ) -> Result<Store> {
     // Whoever put the manifest into its place may have died before its name was durable. What is acknowledged from now on must not outlive it.
     io.sync_dir(dir).map_err(|e| cannot_open(dir, e))?;
     // A power cut may have brought it back, where the sync of that name failed.
     let _ = io.remove_file(&dir.join(CREATING));
     let mut warnings = Vec::new();
-    let manifest = retire::sweep(&*io, dir, manifest, &mut |warning| warnings.push(warning))?;
+    let manifest = retire::sweep(&*io, dir, manifest, is_durable, &mut |warning| warnings.push(warning))?;
     if replace::is_asked(&manifest, options) {
         replace::check(&manifest, options, registry)?;
         let (machine_went_down, as_it_is) = (owner.machine_went_down, replace::as_it_is(options));
@@ -128,7 +129,7 @@ fn open_again(
     let lost = || Error::new(ErrorKind::NotFound, format!("there is no store in {} any more", dir.display()));
     let manifest = Manifest::read(&*io, dir, MANIFEST)?.ok_or_else(lost)?;
     let options = Options { reshape: false, ..options.clone() };
-    let mut store = open_existing(io, dir, manifest, &options, registry, owner)?;
+    let mut store = open_existing(io, dir, manifest, &options, registry, owner, true)?;
     if let Some(inner) = Arc::get_mut(&mut store.inner) {
         // It is said again where they have not left.
         warnings.retain(|warning| warning != LEAVING && !inner.warnings.contains(warning));

@@ -101,14 +101,29 @@ fn without_leaving(old: &Manifest) -> Manifest {
 }
 
 /// Make sure of a manifest that is unsettled, and remove what belongs to nobody any more; what cannot be removed now is told to `warn`, and tried
-/// again by the next opening. The manifest is written anew before: the one that it replaced names what is removed here, and is what a power cut finds where the sync of its name
+/// again by the next opening. `is_durable`: so is its name, as who asks has just seen. The manifest is written anew before: the one that it replaced names what is removed here, and is what a power cut finds where the sync of its name
 /// failed. Returns it without the names of what was.
 ///
 /// # Errors
-/// Those of writing a manifest that is unsettled: without that, nobody may rely on it.
-pub(crate) fn sweep(io: &dyn Io, dir: &Path, manifest: Manifest, warn: &mut dyn FnMut(String)) -> Result<Manifest> {
+/// Those of writing a manifest that is unsettled and may not be durable: without that, nobody may rely on it.
+pub(crate) fn sweep(
+    io: &dyn Io,
+    dir: &Path,
+    manifest: Manifest,
+    is_durable: bool,
+    warn: &mut dyn FnMut(String),
+) -> Result<Manifest> {
     let was_unsettled = manifest.unsettled;
-    let manifest = if was_unsettled { settled(io, dir, manifest)? } else { manifest };
+    let manifest = match was_unsettled.then(|| settled(io, dir, &manifest)) {
+        None => manifest,
+        Some(Ok(settled)) => settled,
+        // Whatever the disk has of what was just tried, it says the same.
+        Some(Err(error)) if is_durable => {
+            warn(format!("what partitions left behind that were taken away is still there: {error}"));
+            return Ok(manifest);
+        }
+        Some(Err(error)) => return Err(error),
+    };
     if manifest.removing.is_empty() {
         return Ok(manifest);
     }
@@ -142,9 +157,9 @@ pub(crate) fn sweep(io: &dyn Io, dir: &Path, manifest: Manifest, warn: &mut dyn 
 
 /// Write a manifest anew that an attempt which was cut short left unsettled: first as it is, since the sync of its name can fail again, and settled
 /// only when it is known to be durable.
-fn settled(io: &dyn Io, dir: &Path, manifest: Manifest) -> Result<Manifest> {
+fn settled(io: &dyn Io, dir: &Path, manifest: &Manifest) -> Result<Manifest> {
     manifest::replace_file(io, dir, MANIFEST, manifest.encode()?.as_bytes())?;
-    let settled = Manifest { unsettled: false, ..manifest };
+    let settled = Manifest { unsettled: false, ..manifest.clone() };
     manifest::replace_file(io, dir, MANIFEST, settled.encode()?.as_bytes())?;
     Ok(settled)
 }

@@ -324,9 +324,9 @@ fn partitions_that_cannot_be_taken_away_for_want_of_room_are_told_and_wait() {
     store.spread(Pace::default()).expect("spread");
     drop(store);
     // The first manifest names the journal beside; the second is that without the partitions. The next attempt writes the first once more before it
-    // removes that journal, forgets it, and writes both again; then the last once more, before anything is removed; then one without the names of
-    // what was.
-    let each = [(0, 4, "still there"), (1, 4, "still there"), (4, 2, "still there"), (1, 2, "may still name")];
+    // removes that journal, forgets it, and writes both again; then the last once more, before anything is removed, and settled; then one without the
+    // names of what was.
+    let each = [(0, 4, "still there"), (1, 4, "still there"), (4, 2, "still there"), (2, 2, "may still name")];
     for (round, (passes, ends, says)) in (1..).zip(each) {
         let seen = std::sync::atomic::AtomicU32::new(0);
         let is_full = move |event: &EventInfo| {
