@@ -14,9 +14,9 @@
 //! Crash argument: the new manifest is the commit point. Before it is in its place the store is as it was: partitions that leave and own nothing; the
 //! journal that was begun beside is named in `removing` before. After it, the new journal is whole, because it was synced before; the
 //! directories of what left are in `removing`. The new manifest is `unsettled`: the next opening first makes sure that it is durable, or does not
-//! open, because a power cut that brought back the old one would take all that was written since. Each opening then removes what is
-//! named so, as often as that is cut short, and then forgets their names. It makes sure by writing the manifest anew: a directory's sync that failed may have lost the name that it was
-//! for, and one that succeeds after it says nothing of that.
+//! open, because a power cut that brought back the old one would take all that was written since; who has just committed it knows, and serves without.
+//! Each opening then removes what is named so, as often as that is cut short, and then forgets their names. It makes sure by writing the manifest
+//! anew: a directory's sync that failed may have lost the name that it was for, and one that succeeds after it says nothing of that.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,8 +101,8 @@ fn without_leaving(old: &Manifest) -> Manifest {
 }
 
 /// Make sure of a manifest that is unsettled, and remove what belongs to nobody any more; what cannot be removed now is told to `warn`, and tried
-/// again by the next opening. `is_durable`: so is its name, as who asks has just seen. The manifest is written anew before: the one that it replaced names what is removed here, and is what a power cut finds where the sync of its name
-/// failed. Returns it without the names of what was.
+/// again by the next opening. The manifest is written anew before: the one that it replaced names what is removed here, and is what a power cut
+/// finds where the sync of its name failed. `is_durable`: who asks has just seen that this did not fail. Returns it without the names of what was.
 ///
 /// # Errors
 /// Those of writing a manifest that is unsettled and may not be durable: without that, nobody may rely on it.

@@ -19,7 +19,7 @@
 //!
 //! let mut window = Window::new(Limits::default());
 //! tracker.drain(|sample| window.note(sample, |key| u32::from(key[0])));
-//! let order = window.keys().find(|key| key.key == b"order").unwrap();
+//! let order = window.keys().find(|key| key.key == b"order").expect("it was written");
 //! assert_eq!((order.load.writes, order.load.reads), (100.0, 0.0));
 //! assert_eq!(window.pairs().count(), 1);
 //! ```

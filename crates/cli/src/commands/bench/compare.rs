@@ -23,10 +23,11 @@ are shown. Both sides need six repetitions or more (--repeat 9): 6 where up to 2
 
 `worse`: the whole interval is a loss. The exit status is 1 where a loss of the threshold lies within such an interval, where an
 operation of the new runs failed or gave a wrong answer (runs with such operations take no part, on either side), and, unless
---allow-missing is given, where the new file lacks a row of the old one, or some of its runs, or a judged figure cannot be judged. The runs of two files
-are not made side by side: what the machine does meanwhile counts as a change. --build measures two builds side by side: each round is
-one bench of either, by turns and with the same seed, and the change is the median over the rounds of what either gave, with the interval of
-the sign test: how the machine slows down or speeds up from round to round is no change.
+--allow-missing is given, where the new file lacks a row of the old one, or some of its runs, or a judged figure cannot be judged. The
+runs of two files are not made side by side: what the machine does meanwhile counts as a change. --build measures two builds side by
+side: each round is one bench of either, by turns and with the same seed. The change is the median of the ratios of the rounds, with the
+interval of the sign test: how the machine slows down or speeds up from round to round is no change. Nine rounds are enough to judge up
+to 12 figures together, 12 up to 102.
 
 Examples:
   biombo bench ycsb --engine log --workload a --repeat 9 --json old.jsonl      (then build the other version)
@@ -52,7 +53,7 @@ pub(crate) struct CompareArgs {
     /// The share of a figure whose loss is a regression
     #[arg(long, value_name = "F", default_value_t = 0.05)]
     threshold: f64,
-    /// Rows that the new file lacks, and figures that cannot be judged, are no failure as long as one is judged
+    /// Rows and runs that the new file lacks, and figures that cannot be judged, are no failure as long as one is judged
     #[arg(long)]
     allow_missing: bool,
     #[command(flatten)]
@@ -67,7 +68,8 @@ pub(crate) struct CompareArgs {
 struct Line<'a> {
     old: String,
     new: String,
-    resamples: usize,
+    /// Of each interval, at least; none where the runs were made by turns.
+    resamples: Option<usize>,
     regressions: usize,
     /// Why the exit status is 1, where it is.
     failures: &'a [String],
@@ -89,7 +91,7 @@ pub(super) fn run(args: &CompareArgs) -> Done {
         out.json(&Line {
             old: old.display().to_string(),
             new: new.display().to_string(),
-            resamples: biombo_lab::statistics::RESAMPLES,
+            resamples: (made == Made::Apart).then_some(biombo_lab::statistics::RESAMPLES),
             regressions: comparison.regressions(),
             failures: &failures,
             comparison: &comparison,
