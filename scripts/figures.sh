@@ -139,7 +139,10 @@ trap 'exit 130' INT TERM
 ycsb=(ycsb --records 1000000 --value-bytes 1000 --seconds 2 --threads 2)
 rounds() { # how many, function: round by round, so that all take turns
   local round
-  for ((round = first; round <= $1; round++)); do "$2" "$round"; done
+  for ((round = first; round <= $1; round++)); do
+    take_turns
+    "$2" "$round"
+  done
 }
 
 pairs_round() { # log in both layouts, and the best peers in one each
@@ -186,7 +189,9 @@ larger() {
 
 # Eight hard partitions that move or stay, by turns, in both placements: whoever knows his load takes the better one, whether they move or not.
 # Runs are short, so it is asked five times a second whether a move would pay.
-turns=(--partitions 8 --repartition off,0.2s --threads 2)
+# Who goes first changes from round to round: what one leaves to the device meets both alike.
+both() { if ((round % 2)); then echo "$1,$2"; else echo "$2,$1"; fi; }
+take_turns() { turns=(--partitions 8 --threads 2 --repartition "$(both off 0.2s)"); }
 keeps_round() {
   local data=(--engine log,lmdb,rocksdb --records 50000 --value-bytes 1000 --seconds 1.6 --seed "$1")
   run ycsb "${data[@]}" "${turns[@]}" --workload a,b,c,d,f --placement hash
@@ -214,7 +219,7 @@ skew_round() {
 # With an hour between two plans everything is watched and nothing planned.
 watch_round() {
   run ycsb --workload a,c --engine log,lmdb --records 50000 --value-bytes 1000 --seconds 2 --seed "$1" \
-    --partitions 8 --repartition off,3600s --threads 2
+    --partitions 8 --repartition "$(both off 3600s)" --threads 2
 }
 
 # Graphs: the GAP benchmark's, and one that is skewed. Kernels take turns within a run.

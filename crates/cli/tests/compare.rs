@@ -121,6 +121,28 @@ fn two_builds_are_measured_by_turns_and_one_that_is_slowed_is_caught() {
 }
 
 #[test]
+fn a_round_that_fails_is_told_and_the_runs_of_the_others_are_kept_and_compared() {
+    let dir = tempdir().expect("a directory");
+    // Its second bench does not come to its end.
+    let (limping, count) = (dir.path().join("limping"), dir.path().join("count"));
+    let fails =
+        format!("echo >> {0}; [ $(wc -l < {0}) = 2 ] && echo 'biombo: it broke' >&2 && exit 1", count.display());
+    fs::write(&limping, format!("#!/bin/sh\n{fails}\nexec '{PROGRAM}' \"$@\"\n")).expect("a script");
+    fs::set_permissions(&limping, fs::Permissions::from_mode(0o755)).expect("it can be run");
+    let bench = "-- ycsb --engine memory --workload c --records 100 --operations 1000 --threads 1 --dir DIR/runs";
+    let done =
+        run(&format!("bench compare --build {PROGRAM} DIR/limping --rounds 8 --keep DIR/kept {bench}"), dir.path());
+    assert_eq!(done.status, 1, "{}", done.stderr);
+    assert!(done.stderr.contains("round 2 of the new build") && done.stderr.contains("it broke"), "{}", done.stderr);
+    assert!(done.text().contains("1 judged: "), "seven rounds are enough: {}", done.text());
+    let repetitions = |name: &str| -> Vec<_> {
+        kept(dir.path(), name).iter().filter_map(|line| line["repetition"].as_u64()).collect()
+    };
+    assert_eq!(repetitions("old.jsonl"), (1..=8).collect::<Vec<_>>());
+    assert_eq!(repetitions("new.jsonl"), [1, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
 fn builds_that_cannot_be_measured_are_refused_with_the_reason() {
     let dir = tempdir().expect("a directory");
     let bench = "ycsb --engine null --workload c --records 10 --operations 10 --dir DIR/runs";
@@ -133,6 +155,7 @@ fn builds_that_cannot_be_measured_are_refused_with_the_reason() {
         (format!("--build {PROGRAM} DIR/nosuch -- {bench}"), 1, "cannot run"),
         (format!("--build {PROGRAM} {PROGRAM} -- {bench} --threads 0"), 1, "round 1 of the old build"),
         (format!("DIR/a.jsonl DIR/b.jsonl -- {bench}"), 2, "--build"),
+        ("DIR/a.jsonl DIR/b.jsonl --rounds 5".to_owned(), 2, "--rounds"),
     ] {
         let refused = run(&format!("bench compare {line}"), dir.path());
         assert!(refused.status == status && refused.stderr.contains(says), "{line}: {}", refused.stderr);

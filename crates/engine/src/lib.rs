@@ -33,3 +33,8 @@ pub use durability::Durability;
 pub use registry::{EngineKind, OpenOptions, Registry, Repair};
 pub use stats::{Compaction, CompactionTail, IndexFigures, Segments, Stats};
 pub use value::Value;
+
+/// What the directories begin with that the laboratory makes for a run and removes after it. An engine that keeps something elsewhere (a
+/// table on a server) may remove what belongs to such a directory once it is gone, and of no other: a device that is not mounted looks
+/// like a directory that is gone.
+pub const RUN_DIR_PREFIX: &str = "biombo-bench-";

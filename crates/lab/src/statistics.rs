@@ -50,23 +50,41 @@ pub const PAIRS_MIN: usize = 6;
 /// Resamples of every interval, at least.
 pub const RESAMPLES: usize = 5_000;
 
-/// The ratio `a` to `b` of each pair `(a, b)` of figures that were taken side by side, its median, and the median's 95 %
-/// interval by the percentile bootstrap (Efron) with 5,000 resamples of whole pairs. A drift of the machine meets both of a
-/// pair and leaves their ratio alone. The same pairs always give the same interval. `None` without a usable pair.
+/// The ratio `a` to `b` of each pair `(a, b)` of figures that were taken side by side, its median, and an interval that holds the true
+/// median with a probability of at least 95 %, whatever the distribution: of nine ratios, from the second to the eighth (the sign test
+/// turned round; Thompson 1936). The percentile bootstrap's is too narrow for so few: of nine, it misses the truth once in six. A drift
+/// of the machine meets both of a pair and leaves their ratio alone. `None` without a usable pair.
 ///
 /// ```
 /// let pairs: Vec<_> = (0..9).map(|i| (100.0 + f64::from(i), 100.0)).collect();
 /// let ratio = biombo_lab::statistics::ratio(&pairs).expect("nine pairs");
-/// let (low, high) = ratio.interval.expect("nine are enough");
-/// assert!(ratio.median == 1.04 && 1.0 <= low && low < ratio.median && ratio.median < high && high <= 1.08);
+/// assert_eq!((ratio.median, ratio.interval), (1.04, Some((1.01, 1.07))));
 /// ```
 pub fn ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
-    let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a / b).filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect();
+    ratio_with(pairs, |sorted| {
+        let at = place(sorted.len(), 0.95)?;
+        Some((sorted[at], sorted[sorted.len() - 1 - at]))
+    })
+}
+
+/// The same with the interval of the percentile bootstrap (Efron): 5,000 resamples of whole pairs, as studies of graphs that change
+/// publish it. The same pairs always give the same interval.
+pub fn resampled_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
+    ratio_with(pairs, |sorted| {
+        (sorted.len() >= PAIRS_MIN).then(|| {
+            let mut resample = Resample::new(sorted, 0);
+            bootstrap(0.95, || resample.median())
+        })
+    })
+}
+
+/// The ratios of usable pairs, with the interval that is drawn from them in their order.
+fn ratio_with(pairs: &[(f64, f64)], interval: impl FnOnce(&[f64]) -> Option<(f64, f64)>) -> Option<Ratio> {
+    let mut ratios: Vec<f64> =
+        pairs.iter().map(|(a, b)| a / b).filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect();
+    ratios.sort_by(f64::total_cmp);
     let spread = Spread::of(ratios.iter().copied())?;
-    let interval = (ratios.len() >= PAIRS_MIN).then(|| {
-        let mut resample = Resample::new(&ratios, 0);
-        bootstrap(0.95, || resample.median())
-    });
+    let interval = interval(&ratios);
     Some(Ratio { median: spread.median, min: spread.min, max: spread.max, pairs: ratios.len(), interval })
 }
 
@@ -230,26 +248,34 @@ mod tests {
 
     #[test]
     fn the_interval_of_nine_known_ratios_is_that_of_the_median() {
+        let pairs: Vec<_> = (1..=9).rev().map(|i| (f64::from(i), 1.0)).collect();
+        assert_eq!(ratio(&pairs).unwrap().interval, Some((2.0, 8.0)));
         // Resampled medians of 1..9: by the binomial distribution the 2.5th percentile is 3 and the 97.5th is 7 or, by
         // the resamples' luck, one further out.
-        let pairs: Vec<_> = (1..=9).map(|i| (f64::from(i), 1.0)).collect();
-        let (low, high) = ratio(&pairs).unwrap().interval.unwrap();
+        let (low, high) = resampled_ratio(&pairs).unwrap().interval.unwrap();
         assert!((2.0..=3.0).contains(&low) && (7.0..=8.0).contains(&high), "{low} {high}");
     }
 
-    #[test]
-    fn the_interval_holds_the_truth_about_95_times_in_100() {
+    /// How many of 400 intervals, each of so many pairs without a difference, hold 1.
+    fn held(pairs: u32, of: fn(&[(f64, f64)]) -> Option<Ratio>) -> usize {
         let mut random = Random::new(4, 2);
-        let held = (0..400)
-            .filter(|_| {
-                let pairs: Vec<_> = (0..9)
-                    .map(|_| (100.0 * (1.0 + 0.05 * normal(&mut random)), 100.0 * (1.0 + 0.05 * normal(&mut random))))
-                    .collect();
-                let (low, high) = ratio(&pairs).unwrap().interval.unwrap();
-                low <= 1.0 && 1.0 <= high
-            })
-            .count();
-        assert!((360..=396).contains(&held), "{held} of 400 intervals hold the truth");
+        let tries = (0..400).filter(|_| {
+            let mut figure = || 100.0 * (1.0 + 0.05 * normal(&mut random));
+            let pairs: Vec<_> = (0..pairs).map(|_| (figure(), figure())).collect();
+            let (low, high) = of(&pairs).unwrap().interval.unwrap();
+            low <= 1.0 && 1.0 <= high
+        });
+        tries.count()
+    }
+
+    #[test]
+    fn the_interval_holds_the_truth_at_least_95_times_in_100() {
+        for pairs in [6, 9, 12] {
+            // At least 380 of 400, but for four deviations of 4.4 by chance.
+            assert!(held(pairs, ratio) >= 362, "{} of 400 intervals of {pairs} pairs", held(pairs, ratio));
+        }
+        // Those of so many pairs are no wider than they have to be: of nine, 96.1 % hold it.
+        assert!(held(9, ratio) <= 398);
     }
 
     /// Of 200 tries with nine runs of each build, of which single runs spread by 2 %: how often a change is seen, and how often it is

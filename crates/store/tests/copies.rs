@@ -3,11 +3,11 @@
 #[allow(dead_code, reason = "shared with the crash tests, which use all of it")]
 mod common;
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use biombo_base::io::sim::{Crash, SimIo};
-use biombo_base::io::{Io, OpenMode};
+use biombo_base::io::{File, Io, Lock, OpenMode};
 use biombo_engine::{Batch, Durability, ErrorKind, Result};
 use biombo_store::{Options, Pace, PartitionId, Partitioning, PlacementKind, Range, Store};
 
@@ -175,4 +175,86 @@ fn a_creation_that_was_cut_short_removes_nothing_that_no_store_makes() {
     let error = open(&io, "forged", options(&io).engine("simulated")).expect_err("a directory of somebody else");
     assert!(error.kind() == ErrorKind::Corruption && error.message().contains("precious"), "{error}");
     assert!(io.exists(Path::new("/elsewhere/precious/data")).expect("a look"));
+}
+
+#[test]
+fn a_restore_that_fails_leaves_nothing_on_other_devices() {
+    let io = SimIo::new(3);
+    let store = filled(&io, options(&io).partitions(4));
+    store.backup(Path::new("backup")).expect("backup");
+    drop(store);
+    let whole = io.open(Path::new("backup"), OpenMode::READ).expect("the backup");
+    let mut bytes = vec![0; whole.len().expect("its length") as usize];
+    whole.read_at(&mut bytes, 0).expect("read");
+    // That its end is missing is found when all keys are in the new store.
+    let short = io.open(Path::new("short"), OpenMode::WRITE).expect("a file");
+    short.write_at(&bytes[..bytes.len() - 1], 0).expect("write");
+    drop(short);
+    let devices = ["/one", "/two"];
+    devices.iter().for_each(|device| io.create_dir_all(Path::new(device)).expect("a directory"));
+    let disk: Arc<dyn Io> = Arc::new(io.clone());
+    let registry = common::registry(disk, common::Commit::Apart);
+    let restore = |from: &str| {
+        let options = options(&io).dirs(devices.map(Into::into).to_vec());
+        Store::restore(Path::new(from), Path::new("copy"), options, &registry).map(drop)
+    };
+    let left = || devices.map(|device| io.read_dir(Path::new(device)).expect("a list").len());
+    assert_eq!(restore("short").expect_err("a short one").kind(), ErrorKind::Corruption);
+    assert_eq!((left(), io.exists(Path::new("copy")).expect("a look")), ([0, 0], false));
+    restore("backup").expect("a whole one");
+    assert_eq!(left(), [2, 2]);
+}
+
+/// A disk on which somebody else comes first: between a look at what is there and the lock.
+struct Overtaken {
+    io: SimIo,
+    by: Mutex<Option<fn(&SimIo)>>,
+}
+
+impl Io for Overtaken {
+    fn try_lock(&self, path: &Path) -> std::io::Result<Option<Box<dyn Lock>>> {
+        if let Some(other) = self.by.lock().expect("nobody panicked").take() {
+            other(&self.io);
+        }
+        self.io.try_lock(path)
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> std::io::Result<Arc<dyn File>> {
+        self.io.open(path, mode)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        self.io.rename(from, to)
+    }
+    fn remove_file(&self, path: &Path) -> std::io::Result<()> {
+        self.io.remove_file(path)
+    }
+    fn remove_dir_all(&self, path: &Path) -> std::io::Result<()> {
+        self.io.remove_dir_all(path)
+    }
+    fn create_dir_all(&self, path: &Path) -> std::io::Result<()> {
+        self.io.create_dir_all(path)
+    }
+    fn read_dir(&self, path: &Path) -> std::io::Result<Vec<PathBuf>> {
+        self.io.read_dir(path)
+    }
+    fn sync_dir(&self, path: &Path) -> std::io::Result<()> {
+        self.io.sync_dir(path)
+    }
+    fn exists(&self, path: &Path) -> std::io::Result<bool> {
+        self.io.exists(path)
+    }
+    fn random_u64(&self) -> u64 {
+        self.io.random_u64()
+    }
+}
+
+/// (Mutation: `create_new` without a look under the lock.)
+#[test]
+fn of_two_that_create_a_store_at_once_one_is_refused_and_the_other_keeps_its_keys() {
+    let io = SimIo::new(4);
+    let first: fn(&SimIo) = |io| drop(filled(io, options(io)));
+    let overtaken = Arc::new(Overtaken { io: io.clone(), by: Mutex::new(Some(first)) });
+    let second = options(&io).io(overtaken).engine("simulated").create_new(true);
+    let refused = open(&io, "db", second).map(drop).expect_err("there is one");
+    assert!(refused.kind() == ErrorKind::Invalid && refused.message().contains("a store in db already"), "{refused}");
+    assert!(is_whole(&open(&io, "db", options(&io)).expect("the first one's")));
 }

@@ -4,11 +4,11 @@
 mod common;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use biombo_base::io::Io;
-use biombo_base::io::sim::SimIo;
+use biombo_base::io::sim::{EventInfo, Fault, FaultKind, SimIo, When};
 use biombo_engine::{Batch, Durability, ErrorKind};
 use biombo_store::{Options, Pace, PartitionId, Partitioning, PlacementKind, Range, Store, UnitId};
 
@@ -38,6 +38,12 @@ fn filled(io: &SimIo, placement: PlacementKind) -> Store {
 }
 
 fn check(store: &Store) {
+    check_answers(store);
+    assert_eq!(store.verify(&mut |damage| panic!("{damage:?}")).expect("verify"), 100);
+}
+
+/// Every key once, whatever a move that broke off left behind.
+fn check_answers(store: &Store) {
     let mut expected: Vec<_> = (0..100).map(|number: u32| (key(number), number.to_le_bytes().to_vec())).collect();
     expected.sort();
     for reverse in [false, true] {
@@ -54,7 +60,49 @@ fn check(store: &Store) {
     for (key, value) in expected {
         assert_eq!(store.get(&key).expect("get").as_deref(), Some(&value[..]));
     }
-    assert_eq!(store.verify(&mut |damage| panic!("{damage:?}")).expect("verify"), 100);
+}
+
+/// What a placement journal has that failed is not known: nothing is written by it any more. (Mutation: a begin, a clean or cuts that are not
+/// watched.)
+#[test]
+fn a_store_whose_placement_journal_fails_says_so_and_loses_nothing() {
+    type Change = fn(&Store) -> biombo_engine::Result<()>;
+    let moves: Change = |store| {
+        let units = store.placement().units_of(PartitionId(1));
+        store.move_units(&units, PartitionId(2), Pace::default()).map(drop)
+    };
+    let cuts: Change = |store| store.move_range(&key(7), Some(&key(13)), PartitionId(3), Pace::default()).map(drop);
+    let ways = [(PlacementKind::Hash, moves), (PlacementKind::Range, moves), (PlacementKind::Range, cuts)];
+    for (placement, change) in ways {
+        // The writes and syncs of that journal, by their numbers.
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let io = SimIo::new(1);
+        let store = filled(&io, placement);
+        let noted = Arc::clone(&seen);
+        let note = move |event: &EventInfo| {
+            if event.path.to_string_lossy().contains("placement") && event.label.ends_with(".seg") {
+                noted.lock().expect("a list").push((event.number, event.label.clone()));
+            }
+            false
+        };
+        io.inject(Fault { when: When::Matches(Arc::new(note)), kind: FaultKind::Eio, times: u32::MAX });
+        change(&store).expect("nothing fails");
+        let events = seen.lock().expect("a list").clone();
+        drop(store);
+        assert!(events.len() >= 3, "begin, flip and clean: {events:?}");
+        for (number, label) in events {
+            let what = format!("{placement}, {label} fails at {number}");
+            let io = SimIo::new(1);
+            let store = filled(&io, placement);
+            io.inject(Fault::at(number, FaultKind::Eio));
+            let _ = change(&store);
+            io.clear_faults();
+            let refused = store.put_with(b"after", b"1", Durability::Os).expect_err(&what);
+            assert_eq!(refused.kind(), ErrorKind::Poisoned, "{what}: {refused}");
+            drop(store);
+            check_answers(&open(&io, Options::new()));
+        }
+    }
 }
 
 #[test]

@@ -41,8 +41,8 @@ this command may limit its trials (as root, by a control group), its share of th
 read from memory all the same is told. A longer --budget tries more of the data, and tells closer ones apart. Fewer engines do so too. Let \
 nothing else work on the machine meanwhile.
 
---exhaustive shows what the advice is worth: afterwards every candidate is measured over all records, and the advised store is compared \
-with the best. That takes many times as long.
+--exhaustive shows what the advice is worth: afterwards every candidate is measured over all records, and the advised store and the best \
+of the others are measured twice more, in turn. That takes many times as long.
 
 Examples:
   biombo advise --workload a

@@ -128,19 +128,24 @@ pub fn candidates(question: &Question, registry: &Registry) -> Result<(Vec<Candi
             )));
         }
         let ordered = (kind.capabilities)().ordered;
-        for candidate in layouts(question, &engine, ordered) {
+        let mut leave_out = |error: Error| {
+            if !left_out.iter().any(|known: &LeftOut| known.engine == engine) {
+                left_out.push(LeftOut { engine: engine.clone(), why: error.to_string() });
+            }
+            first_error.get_or_insert(error);
+        };
+        let layouts = layouts(question, &engine, ordered);
+        if layouts.is_empty() && !ordered {
+            let why = format!("the engine {engine} keeps no order of keys, which a placement by range needs");
+            leave_out(Error::unsupported(why));
+        }
+        for candidate in layouts {
             let plan = candidate.plan(question, Size { records: question.records, seconds: 1.0 }, 1);
             let refused = plan.check(registry).err().or_else(|| refusal(registry, plan.runs().first()?));
             match refused {
                 None if !all.contains(&candidate) => all.push(candidate),
                 None => {}
-                Some(error) => {
-                    let why = LeftOut { engine: engine.clone(), why: error.to_string() };
-                    if !left_out.iter().any(|known: &LeftOut| known.engine == engine) {
-                        left_out.push(why);
-                    }
-                    first_error.get_or_insert(error);
-                }
+                Some(error) => leave_out(error),
             }
         }
     }
@@ -246,6 +251,13 @@ mod tests {
         assert!(left_out.len() == 1 && left_out[0].why.contains("order"), "{left_out:?}");
         let alone = Question { engines: vec!["hash".into()], ..scans };
         assert!(candidates(&alone, &registry()).unwrap_err().to_string().contains("order"));
+        // No layout of it is left: neither does it vanish, nor is the build said to have no engine.
+        let ranges = Question { placements: vec![Placement::Range], partitions: vec![8], ..question() };
+        let (all, left_out) = candidates(&ranges, &registry()).unwrap();
+        assert!(all.iter().all(|candidate| candidate.engine != "hash"));
+        assert!(left_out.iter().any(|out| out.engine == "hash" && out.why.contains("range")), "{left_out:?}");
+        let alone = Question { engines: vec!["hash".into()], ..ranges };
+        assert!(candidates(&alone, &registry()).unwrap_err().to_string().contains("placement by range"));
     }
 
     #[test]

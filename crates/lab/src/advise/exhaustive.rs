@@ -1,8 +1,8 @@
 //! What the advice is worth: every candidate measured over all the data for the same, longer time, and how far the advised one is from the best.
 //!
-//! The best of many measurements is in part the luckiest one. So where another than the advised store comes out best, both are measured
-//! again, `REPETITIONS` times in turn, and what is said of the two rests on these trials alone: there, luck meets both alike. They
-//! are not counted among the time of the exhaustive run, to which that of the advice is compared.
+//! The best of many measurements is in part the luckiest one. So the advised store and the best of the others, whichever of the two was
+//! ahead, are measured again, `REPETITIONS` times in turn, and what is said of the two rests on these trials alone: there, luck meets
+//! both alike. They are not counted among the time of the exhaustive run, to which that of the advice is compared.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ use crate::columns;
 use crate::process::WorkerCommand;
 use crate::units::{count, duration_ns};
 
-/// Trials that the advised store and the best one have after all others, where they are two.
+/// Trials that the advised store and the best of the others have after all have had one.
 const REPETITIONS: u32 = 2;
 
 /// An exhaustive run beside the advice.
@@ -26,10 +26,9 @@ const REPETITIONS: u32 = 2;
 pub struct Exhaustive {
     /// The store that was advised.
     pub advised: String,
-    /// The store that measured best.
+    /// The best store: of the advised one and its rival the one that was ahead when both were measured again.
     pub best: String,
-    /// The throughput of the advised store by that of the best: 1 where it is the same; more where it was ahead when both were measured
-    /// again; `None` where it failed.
+    /// The throughput of the advised store by that of the best: 1 where it is the same; `None` where it failed.
     pub advised_by_best: Option<f64>,
     /// The seconds that the advice took, by those of this run.
     pub advice_share: f64,
@@ -37,7 +36,11 @@ pub struct Exhaustive {
     pub seconds: f64,
     /// Seconds for which each trial ran once it was loaded.
     pub run_seconds: f64,
-    /// How often the advised store and the best were measured again; 0 where they are the same.
+    /// The best of the other stores, by one trial of each; `None` where there is no other, or all others failed.
+    pub rival: Option<String>,
+    /// The throughput of the advised store by that of its rival; `None` where there is no such ratio.
+    pub advised_by_rival: Option<f64>,
+    /// How often both were measured again; 0 where one of them was not there, or failed.
     pub repetitions: u32,
     /// All candidates, the best first; those that failed at the end.
     pub ranking: Vec<Measured>,
@@ -53,7 +56,7 @@ pub struct Measured {
     pub candidate: Candidate,
     /// Operations per second of its first trial; `None` where it failed.
     pub ops_per_s: Option<f64>,
-    /// By those of the best.
+    /// By the most that one did.
     pub by_best: Option<f64>,
     /// Why it failed.
     pub failed: Option<String>,
@@ -101,28 +104,43 @@ pub fn exhaustive(
     let first = pass(&everyone, 1)?;
     let seconds: f64 = first.iter().map(|timed| timed.seconds).sum();
     let ranking = ranking(&all, &first)?;
-    let at = |name: &str| all.iter().position(|candidate| candidate.to_string() == name);
-    let again = at(&advised).zip(at(&ranking[0].name)).filter(|(advised, best)| advised != best);
+    let rival = ranking.iter().find(|one| one.name != advised && one.ops_per_s.is_some()).map(|one| one.name.clone());
+    let came_through = |name: &str| {
+        let at = all.iter().position(|candidate| candidate.to_string() == name)?;
+        first.iter().any(|timed| timed.at == at && timed.figure.is_ok()).then_some(at)
+    };
     let mut repeated = Vec::new();
-    // Where the advised store failed there is nothing to compare.
-    if let Some((advised, best)) = again
-        && first.iter().any(|timed| timed.at == advised && timed.figure.is_ok())
-    {
+    if let Some((advised, rival)) = came_through(&advised).zip(rival.as_deref().and_then(came_through)) {
         for round in 0..REPETITIONS {
-            repeated.push(pair(&pass(&[advised, best], 2 + round)?, advised, best));
+            repeated.push(pair(&pass(&[advised, rival], 2 + round)?, advised, rival));
         }
     }
-    let advised_by_best = by_best(&advised, &ranking, &repeated);
-    Ok(Exhaustive {
+    let run = Exhaustive {
         best: ranking[0].name.clone(),
+        advised_by_best: None,
+        advised_by_rival: rival.as_deref().and_then(|rival| by(&advised, rival, &ranking, &repeated)),
         advised,
-        advised_by_best,
+        rival,
         advice_share: advice.seconds / seconds,
         seconds,
         run_seconds,
         repetitions: repeated.iter().flatten().count() as u32,
         ranking,
-    })
+    };
+    Ok(run.judged())
+}
+
+impl Exhaustive {
+    /// With what the ratio of the advised store and its rival says of the best.
+    fn judged(mut self) -> Self {
+        let failed = |name: &str| self.ranking.iter().any(|one| one.name == name && one.ops_per_s.is_none());
+        (self.best, self.advised_by_best) = match (self.advised_by_rival, &self.rival) {
+            (Some(by), Some(rival)) if by < 1.0 => (rival.clone(), Some(by)),
+            _ if failed(&self.advised) => (self.best, None),
+            _ => (self.advised.clone(), Some(1.0)),
+        };
+        self
+    }
 }
 
 /// What a candidate did.
@@ -159,11 +177,12 @@ fn ranking(all: &[Candidate], figures: &[Timed]) -> Result<Vec<Measured>> {
     Ok(ranking)
 }
 
-/// The throughput of the advised store by that of the best: of the repetitions that both came through, else of their one trial.
-fn by_best(advised: &str, ranking: &[Measured], repeated: &[Option<(f64, f64)>]) -> Option<f64> {
+/// The throughput of one store by that of another: of the repetitions that both came through, else of their one trial.
+fn by(one: &str, other: &str, ranking: &[Measured], repeated: &[Option<(f64, f64)>]) -> Option<f64> {
     let pairs: Vec<(f64, f64)> = repeated.iter().flatten().copied().collect();
     if pairs.is_empty() {
-        return ranking.iter().find(|measured| measured.name == advised)?.by_best;
+        let of = |name: &str| ranking.iter().find(|measured| measured.name == name)?.ops_per_s;
+        return Some(of(one)? / of(other)?);
     }
     let (one, other): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
     Some(race::by(&one, &other, &vec![Round { weight: 1.0, margin: 0.0 }; one.len()]))
@@ -199,16 +218,21 @@ pub(super) fn print(run: &Exhaustive, output: &mut impl Write) -> io::Result<()>
 
 /// What the run says of the advice.
 pub(super) fn sentences(run: &Exhaustive) -> [String; 2] {
-    let judged = match run.advised_by_best {
-        _ if run.advised == run.best => format!("The advised store, {}, is the best of them.", run.advised),
-        None => format!("The best is {}; the advised {} failed.", run.best, run.advised),
-        Some(by) => {
-            let rests = match run.repetitions {
-                0 => "by one trial each".to_owned(),
-                more => format!("measured {more} more times, in turn"),
-            };
-            format!("The best is {}; the advised {} has {:.1} % of it, {rests}.", run.best, run.advised, 100.0 * by)
+    let rests = match run.repetitions {
+        0 => "by one trial each".to_owned(),
+        more => format!("measured {more} more times, in turn"),
+    };
+    let Exhaustive { advised, best, .. } = run;
+    let judged = match (run.advised_by_best, run.advised_by_rival, &run.rival) {
+        (None, ..) => format!("The best is {best}; the advised {advised} failed."),
+        (Some(by), ..) if advised != best => {
+            format!("The best is {best}; the advised {advised} has {:.1} % of it, {rests}.", 100.0 * by)
         }
+        (_, Some(by), Some(rival)) => format!(
+            "The advised store, {advised}, is the best of them; the next one, {rival}, has {:.1} % of it, {rests}.",
+            100.0 / by
+        ),
+        _ => format!("The advised store, {advised}, is the best of them."),
     };
     [judged, format!("The advice took {:.1} % of the time of the exhaustive run.", 100.0 * run.advice_share)]
 }
@@ -248,35 +272,50 @@ mod tests {
     fn the_ratio_is_that_of_the_repetitions_where_there_are_any() {
         let first = [timed(0, Ok(50.0)), timed(1, Ok(100.0)), timed(2, Err("full"))];
         let ranking = ranking(&all(), &first).unwrap();
-        assert_eq!(by_best("a", &ranking, &[]), Some(0.5));
-        assert_eq!(by_best("b", &ranking, &[]), Some(1.0));
-        assert_eq!(by_best("c", &ranking, &[]), None);
+        assert_eq!(by("a", "b", &ranking, &[]), Some(0.5));
+        assert_eq!(by("b", "a", &ranking, &[]), Some(2.0));
+        assert_eq!(by("c", "b", &ranking, &[]), None);
         let again = pair(&[timed(1, Ok(100.0)), timed(0, Ok(110.0))], 0, 1);
         assert_eq!(again, Some((110.0, 100.0)));
         // A repetition that failed does not count.
-        assert!((by_best("a", &ranking, &[again, None]).unwrap() - 1.1).abs() < 1e-9);
+        assert!((by("a", "b", &ranking, &[again, None]).unwrap() - 1.1).abs() < 1e-9);
         assert_eq!(pair(&first, 0, 2), None);
-        assert_eq!(by_best("a", &ranking, &[None]), Some(0.5));
+        assert_eq!(by("a", "b", &ranking, &[None]), Some(0.5));
     }
 
-    fn run(advised: &str, advised_by_best: Option<f64>, repetitions: u32) -> Exhaustive {
+    /// A run in which b did the most, c failed, and the advised one has so much of its rival.
+    fn run(advised: &str, rival: Option<&str>, advised_by_rival: Option<f64>, repetitions: u32) -> Exhaustive {
         let figures = [timed(0, Ok(90_000.0)), timed(1, Ok(100_000.0)), timed(2, Err("the disk\nis full"))];
-        Exhaustive {
+        let run = Exhaustive {
             advised: advised.to_owned(),
             best: "b".to_owned(),
-            advised_by_best,
+            advised_by_best: None,
             advice_share: 0.0871,
             seconds: 600.0,
             run_seconds: 10.0,
+            rival: rival.map(str::to_owned),
+            advised_by_rival,
             repetitions,
             ranking: ranking(&all(), &figures).unwrap(),
-        }
+        };
+        run.judged()
+    }
+
+    #[test]
+    fn the_best_is_whoever_was_ahead_when_both_were_measured_again() {
+        let best = |run: Exhaustive| (run.best, run.advised_by_best);
+        // Ahead by luck, and behind by luck.
+        assert_eq!(best(run("b", Some("a"), Some(0.8), 2)), ("a".to_owned(), Some(0.8)));
+        assert_eq!(best(run("a", Some("b"), Some(1.2), 2)), ("a".to_owned(), Some(1.0)));
+        assert_eq!(best(run("a", Some("b"), Some(0.9), 2)), ("b".to_owned(), Some(0.9)));
+        assert_eq!(best(run("b", None, None, 0)), ("b".to_owned(), Some(1.0)));
+        assert_eq!(best(run("c", Some("b"), None, 0)), ("b".to_owned(), None));
     }
 
     #[test]
     fn the_table_and_its_sentences_say_how_far_the_advice_is_from_the_best() {
         let mut text = Vec::new();
-        print(&run("a", Some(0.912), 2), &mut text).unwrap();
+        print(&run("a", Some("b"), Some(0.912), 2), &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         for part in [
             "Exhaustively, 10.0 s for each over all records, 600 s in all",
@@ -287,8 +326,14 @@ mod tests {
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }
-        assert!(sentences(&run("b", Some(1.0), 0))[0].contains("The advised store, b, is the best"));
-        assert!(sentences(&run("a", Some(0.9), 0))[0].contains("by one trial each"));
-        assert!(sentences(&run("c", None, 0))[0].contains("the advised c failed"));
+        let judged = |run: Exhaustive| sentences(&run)[0].clone();
+        let ahead = judged(run("b", Some("a"), Some(1.25), 2));
+        assert!(
+            ahead.contains("store, b, is the best of them; the next one, a, has 80.0 % of it, measured 2"),
+            "{ahead}"
+        );
+        assert_eq!(judged(run("b", None, None, 0)), "The advised store, b, is the best of them.");
+        assert!(judged(run("a", Some("b"), Some(0.9), 0)).contains("by one trial each"));
+        assert!(judged(run("c", Some("b"), None, 0)).contains("the advised c failed"));
     }
 }

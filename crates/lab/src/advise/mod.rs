@@ -38,6 +38,7 @@ pub use self::exhaustive::{Exhaustive, Measured, exhaustive};
 pub use self::print::print;
 pub use self::run::advise;
 pub use self::size::Size;
+pub use self::trial::failure;
 use crate::measure::{Host, host};
 use crate::record::Record;
 use crate::spec::{Partitioning, Placement};

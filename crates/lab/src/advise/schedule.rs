@@ -97,7 +97,7 @@ mod tests {
         }
         // However small the budget, there is one.
         let mut schedule = Schedule::new(0.001, 50, 2_000_000, 1 << 20);
-        assert_eq!(schedule.next(1e9, &[]), Some(Size { records: 1_000, seconds: 0.2 }));
+        assert_eq!(schedule.next(1e9, &[]), Some(Size { records: 100, seconds: 0.2 }));
         assert_eq!(schedule.next(1e9, &[1.0; 50]), None);
     }
 

@@ -5,8 +5,10 @@ use serde::Serialize;
 /// What a slow engine loads in a second.
 const LOADED_RECORDS_PER_S: f64 = 150_000.0;
 const LOADED_BYTES_PER_S: f64 = 60e6;
-/// The fewest records that are worth a trial, and the shortest and the longest run.
+/// The fewest records that are worth a trial: of large ones fewer, as many as make so many bytes. The shortest and the longest run.
 const RECORDS_MIN: u64 = 1_000;
+const LARGE_RECORDS_MIN: u64 = 100;
+const BYTES_MIN: u64 = 16_000_000;
 const RUN_SECONDS: (f64, f64) = (0.2, 10.0);
 /// By how much the ratio of two stores is taken to change at most when a trial has twice the data, as a logarithm.
 const MARGIN_PER_DOUBLING: f64 = 0.05;
@@ -26,10 +28,8 @@ impl Size {
     pub fn within(seconds: f64, asked: u64, record_bytes: u64) -> Self {
         let third = seconds / 3.0;
         let loaded = LOADED_RECORDS_PER_S.min(LOADED_BYTES_PER_S / record_bytes.max(1) as f64) * third;
-        Self {
-            records: (loaded as u64).max(RECORDS_MIN).min(asked),
-            seconds: third.clamp(RUN_SECONDS.0, RUN_SECONDS.1),
-        }
+        let least = (BYTES_MIN / record_bytes.max(1)).clamp(LARGE_RECORDS_MIN, RECORDS_MIN);
+        Self { records: (loaded as u64).max(least).min(asked), seconds: third.clamp(RUN_SECONDS.0, RUN_SECONDS.1) }
     }
 
     /// So many times as large, but with no more than the `asked` records, and no longer than a trial needs to be.
@@ -59,7 +59,9 @@ mod tests {
         assert_eq!(Size::within(3.0, u64::MAX, 16), Size { records: 150_000, seconds: 1.0 });
         assert_eq!(Size::within(450.0, 5_000, 1_016), Size { records: 5_000, seconds: 10.0 });
         // However little time there is, a trial is one.
-        assert_eq!(Size::within(1e-6, 2_000_000, 1 << 20), Size { records: 1_000, seconds: 0.2 });
+        assert_eq!(Size::within(1e-6, 2_000_000, 1_016), Size { records: 1_000, seconds: 0.2 });
+        assert_eq!(Size::within(1e-6, 2_000_000, 100_016), Size { records: 159, seconds: 0.2 });
+        assert_eq!(Size::within(1e-6, 2_000_000, 1 << 20), Size { records: 100, seconds: 0.2 });
         assert_eq!(Size::within(1e-6, 7, 1), Size { records: 7, seconds: 0.2 });
     }
 

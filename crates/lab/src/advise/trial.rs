@@ -71,8 +71,8 @@ pub(super) fn in_turn(mut candidates: Vec<usize>, seed: u64, round: u32) -> Vec<
     candidates
 }
 
-/// Why a trial that came to its end says nothing.
-fn failure(record: &Record) -> Option<String> {
+/// Why a trial that came to its end says nothing: operations that failed or gave a wrong answer, or none at all. `None`: it counts.
+pub fn failure(record: &Record) -> Option<String> {
     if record.errors > 0 {
         let first = record.first_error.clone().unwrap_or_else(|| "an answer was wrong".to_owned());
         return Some(format!("{} operations failed: {first}", record.errors));

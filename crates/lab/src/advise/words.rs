@@ -1,6 +1,7 @@
 //! What came out, in sentences.
 
-use super::{Advice, Question, Ranked, Size, Standing};
+use super::{Advice, Candidate, Question, Ranked, Size, Standing};
+use crate::spec::{Partitioning, Placement};
 use crate::units::{bytes, count, duration_ns, plural, size};
 use crate::workload::{OpKind, Task};
 
@@ -68,6 +69,7 @@ pub(super) fn why(advice: &Advice) -> Vec<String> {
     }
     why.extend(divided(first, &others));
     why.extend(executed(first, &others));
+    why.extend(ranges(first));
     let close: Vec<&Ranked> = others.iter().copied().filter(|r| r.standing == Standing::Close).collect();
     if !close.is_empty() {
         let first_impression =
@@ -200,6 +202,16 @@ fn executed(first: &Ranked, others: &[&Ranked]) -> Option<String> {
     let (own, other) = ("threads bound to processors", "whoever calls");
     let (one, other) = if workers.is_some() { (own, other) } else { (other, own) };
     Some(format!("With its writes run by {one} it does {gain:.2} times as much as with them run by {other}."))
+}
+
+/// Where the ranges of the advised store come from: a configuration has none.
+fn ranges(first: &Ranked) -> Option<String> {
+    let Candidate { partitioning, placement, .. } = first.candidate;
+    (partitioning != Partitioning::None && placement == Placement::Range).then(|| {
+        "Its ranges were cut by a sample of the keys, as biombo load --config cuts those of a new store by what it loads; a program gives one \
+         to Options::range_sample, or keys are divided by their first two bytes alone."
+            .to_owned()
+    })
 }
 
 /// What one that is close to the first is better at.

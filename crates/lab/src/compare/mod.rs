@@ -104,7 +104,7 @@ pub struct Comparison {
     pub fewer: Vec<(String, usize, usize)>,
     /// Rows with runs that take no part, since operations of them failed.
     pub errors: Vec<Erred>,
-    /// The machines and versions of both, where they differ.
+    /// The machines and versions of both, and the versions and options of their engines, where they differ.
     pub differences: Vec<String>,
 }
 
@@ -214,7 +214,7 @@ pub fn compare(old: &[Record], new: &[Record], made: Made, threshold: f64) -> Re
         only_new: only(&after, &before),
         fewer,
         errors,
-        differences: differences(old, new),
+        differences: [differences(old, new), engine_differences(&pairs)].concat(),
     })
 }
 
@@ -283,6 +283,29 @@ fn differences(old: &[Record], new: &[Record]) -> Vec<String> {
         let (before, after) = (all(old, of), all(new, of));
         if before != after {
             differences.push(format!("{what}: {before} before, {after} now"));
+        }
+    }
+    differences
+}
+
+/// What the engines of common rows were, where that differs: their versions, and what they were opened with.
+fn engine_differences(pairs: &[(&Placed, &Placed)]) -> Vec<String> {
+    let mut differences: Vec<String> = Vec::new();
+    let mut tell = |what: String, before: &str, now: &str| {
+        let difference = format!("{what}: {before} before, {now} now");
+        if before != now && !differences.contains(&difference) {
+            differences.push(difference);
+        }
+    };
+    for (old, new) in pairs.iter().filter_map(|(b, a)| b.row.records.first().zip(a.row.records.first())) {
+        let engine = &new.engine;
+        tell(format!("version of {engine}"), &old.engine_version, &new.engine_version);
+        for (name, _) in old.engine_options.iter().chain(&new.engine_options) {
+            let of = |record: &Record| {
+                let found = record.engine_options.iter().find(|(known, _)| known == name);
+                found.map_or_else(|| "not given".to_owned(), |(_, value)| value.clone())
+            };
+            tell(format!("option {name} of {engine}"), &of(old), &of(new));
         }
     }
     differences

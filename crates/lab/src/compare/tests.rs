@@ -88,12 +88,18 @@ fn too_few_runs_judge_nothing_and_other_settings_are_other_rows() {
 fn the_table_says_the_change_with_its_interval_and_what_else_is_different() {
     let old = runs("log", 100_000.0, 0.005, 9, 1);
     let mut new = runs("log", 80_000.0, 0.005, 9, 2);
-    new.iter_mut().for_each(|record| record.host.cores = 64);
+    new.iter_mut().for_each(|record| {
+        record.host.cores = 64;
+        record.engine_version.push_str("-next");
+        record.engine_options.push(("slowed".to_owned(), "0.8".to_owned()));
+    });
     let mut text = Vec::new();
     print(&compared_apart(&old, &new, 0.05).unwrap(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     for expected in [
         "note: another machine: A processor (2 cores)",
+        "note: another version of log: ",
+        "note: another option slowed of log: not given before, 0.8 now",
         "YCSB workload A, 2 threads (zipfian): 1.00 k records of 16 + 1000 bytes, os, closed loop",
         "log hard-8  ops/s",
         "WORSE, beyond the threshold",
@@ -102,6 +108,7 @@ fn the_table_says_the_change_with_its_interval_and_what_else_is_different() {
     ] {
         assert!(text.contains(expected), "`{expected}` is missing in\n{text}");
     }
+    assert_eq!(text.matches("note: another").count(), 3, "nine runs say it once\n{text}");
 }
 
 /// What a comparison of such runs ends with, and what it ends with where what is missing is allowed.

@@ -29,11 +29,13 @@ impl Host {
     }
 }
 
-/// The machine's memory in bytes; `None` where the kernel does not say.
+/// The memory that there is for this process, in bytes: the machine's, or what its control groups allow where that is less; `None` where the
+/// kernel does not say.
 pub fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+    let machine = line.split_whitespace().next()?.parse::<u64>().ok()? * 1024;
+    Some(super::memory::granted().map_or(machine, |granted| granted.min(machine)))
 }
 
 #[cfg(test)]

@@ -53,6 +53,17 @@ impl Drop for MemoryLimit {
     }
 }
 
+/// The least limit on memory of the groups that this process is in, in bytes; `None` where none has one.
+pub(super) fn granted() -> Option<u64> {
+    least(&candidates(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default()))
+}
+
+/// The least of the limits of these groups and of all above them. One without says `max`, or more than there is.
+fn least(groups: &[(PathBuf, &str)]) -> Option<u64> {
+    let above = groups.iter().flat_map(|(group, limit)| group.ancestors().map(move |group| group.join(limit)));
+    above.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).min()
+}
+
 /// Where a group may be made, by the lines of /proc/self/cgroup, and what the limit is called there: version 2 first.
 fn candidates(own: &str) -> Vec<(PathBuf, &'static str)> {
     let mut found = Vec::new();
@@ -114,6 +125,24 @@ mod tests {
         assert_eq!(refused.kind(), std::io::ErrorKind::NotFound);
         assert!(!may_make(dir.path(), "memory.max") && !may_make(&dir.path().join("nosuch"), "memory.max"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_least_limit_of_a_group_and_those_above_it_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        let limit = |of: &Path, text: &str| fs::write(of.join("memory.max"), text).unwrap();
+        let groups = [(inner.clone(), "memory.max"), (dir.path().join("nosuch/c"), "memory.limit_in_bytes")];
+        assert_eq!(least(&groups), None);
+        limit(&inner, "max\n");
+        assert_eq!(least(&groups), None);
+        limit(dir.path(), "1073741824\n");
+        assert_eq!(least(&groups), Some(1 << 30), "its own says nothing, the one above does");
+        limit(&inner, "4096\n");
+        assert_eq!(least(&groups), Some(4096));
+        fs::write(dir.path().join("memory.limit_in_bytes"), "512\n").unwrap();
+        assert_eq!(least(&groups), Some(512), "of the other version too, where the group itself is not to be seen");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use biombo_base::{Error, Result};
+use biombo_engine::RUN_DIR_PREFIX as PREFIX;
 
-const PREFIX: &str = "biombo-bench-";
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// An empty directory that is removed on drop.

@@ -58,8 +58,8 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
             any(&|r| r.partitioning != "none"),
             "Without partitions an engine is used directly through the contract that all of them fulfil. Times the engine \
              directly: throughput by that of the same engine used directly in the same repetition; the median of these \
-             pairs, in brackets its 95 % interval (percentile bootstrap of whole pairs, 5,000 resamples; from six pairs on, \
-             the extremes in parentheses before that). Where an interval holds 1, it is undecided which is faster.",
+             pairs, in brackets its interval of 95 % or more (of the sign test: of nine ratios, from the second to the eighth; from six \
+             pairs on, the extremes in parentheses before that). Where an interval holds 1, it is undecided which is faster.",
         ),
         (
             any(&|r| r.repartition != "off"),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::statistics::{Ratio, Spread, ratio};
+use crate::statistics::{Ratio, Spread, resampled_ratio};
 use crate::units::{count, duration_ns};
 
 /// What a figure counts.
@@ -47,7 +47,7 @@ pub struct Figure {
     pub measured: Option<f64>,
     /// The smallest and the largest of them.
     pub extremes: Option<(f64, f64)>,
-    /// The 95 % interval of the median, where it was taken: see [`ratio`](crate::statistics::ratio).
+    /// The 95 % interval of the median, where it was taken: see [`resampled_ratio`](crate::statistics::resampled_ratio).
     pub interval: Option<(f64, f64)>,
     /// Measured by published.
     pub ratio: Option<f64>,
@@ -98,7 +98,7 @@ impl Figure {
 
     /// With what `engine` gave here: the median of the pairs' quotients, and its interval.
     pub fn measured_in_pairs(self, engine: &str, pairs: &[(f64, f64)]) -> Self {
-        let found = ratio(pairs);
+        let found = resampled_ratio(pairs);
         let spread = found.map(|Ratio { median, min, max, .. }| Spread { median, min, max });
         Self { interval: found.and_then(|found| found.interval), ..self.measured(engine, spread) }
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use biombo::Error;
+use biombo_lab::advise::failure;
 use biombo_lab::bench::Observer;
 use biombo_lab::record::Record;
 use biombo_lab::spec::RunSpec;
@@ -17,6 +18,9 @@ use crate::failure::{Done, Failure};
 struct Ended<'a> {
     part: &'a str,
     trial_seconds: f64,
+    /// Why it does not count: wrong answers are fast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<String>,
     #[serde(flatten)]
     record: &'a Record,
 }
@@ -56,7 +60,7 @@ impl Trials {
     fn line(&self, spec: &RunSpec, result: Result<&Record, &Error>) -> serde_json::Result<String> {
         let (part, trial_seconds) = (self.part, self.begun.elapsed().as_secs_f64());
         match result {
-            Ok(record) => serde_json::to_string(&Ended { part, trial_seconds, record }),
+            Ok(record) => serde_json::to_string(&Ended { part, trial_seconds, failed: failure(record), record }),
             Err(error) => {
                 // Its directory is gone.
                 let spec = RunSpec { dir: PathBuf::new(), ..spec.clone() };

@@ -27,7 +27,7 @@ operation of the new runs failed or gave a wrong answer (runs with such operatio
 runs of two files are not made side by side: what the machine does meanwhile counts as a change. --build measures two builds side by
 side: each round is one bench of either, by turns and with the same seed. The change is the median of the ratios of the rounds, with the
 interval of the sign test: how the machine slows down or speeds up from round to round is no change. Nine rounds are enough to judge up
-to 12 figures together, 12 up to 102.
+to 12 figures together, 13 up to 204.
 
 Examples:
   biombo bench ycsb --engine log --workload a --repeat 9 --json old.jsonl      (then build the other version)
@@ -45,7 +45,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_names = ["OLD_BIN", "NEW_BIN"], num_args = 2, requires = "bench")]
     build: Option<Vec<PathBuf>>,
     /// Benches of each build
-    #[arg(long, value_name = "N", default_value_t = 9)]
+    #[arg(long, value_name = "N", default_value_t = 13, conflicts_with = "old")]
     rounds: u32,
     /// Keep the runs of the builds in this directory, as old.jsonl and new.jsonl
     #[arg(long, value_name = "DIR")]

@@ -21,12 +21,14 @@ pub(super) struct Figures {
     pub(super) table_bytes: u64,
 }
 
-/// Up to version 16 one view has the pages; then three.
+/// Up to version 16 one view has the pages; then three, of which the last has those by which sessions make a table longer apart, and other
+/// processes' beside the sessions'.
 const PAGES_TO_16: &str = "SELECT (buffers_checkpoint + buffers_clean + buffers_backend)::text, buffers_checkpoint::text, \
                            (checkpoints_timed + checkpoints_req)::text, (checkpoint_write_time + checkpoint_sync_time)::text \
                            FROM pg_stat_bgwriter";
-const PAGES_FROM_17: &str = "SELECT (c.buffers_written + b.buffers_clean + (SELECT coalesce(sum(writes), 0) FROM pg_stat_io \
-                             WHERE backend_type = 'client backend'))::bigint::text, c.buffers_written::text, \
+const PAGES_FROM_17: &str = "SELECT (c.buffers_written + b.buffers_clean + (SELECT coalesce(sum(coalesce(writes, 0) + coalesce(extends, 0)), 0) \
+                             FROM pg_stat_io WHERE object = 'relation' AND backend_type NOT IN ('checkpointer', 'background writer')) \
+                             )::bigint::text, c.buffers_written::text, \
                              (c.num_timed + c.num_requested)::text, (c.write_time + c.sync_time)::text \
                              FROM pg_stat_checkpointer c, pg_stat_bgwriter b";
 

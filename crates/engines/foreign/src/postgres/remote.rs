@@ -3,8 +3,9 @@
 //! 1. `BIOMBO_POSTGRES` has the address when an instance is created (`host=/run/postgresql user=me`, `postgresql://me@host/database`: as
 //!    PostgreSQL's own programs take it); from then on the directory's own file has it.
 //! 2. The file is written before the table is created, and the marker after that: a creation that was cut begins again.
-//! 3. The comment of a table names its machine and directory. Whoever creates an instance on the same server removes those tables whose
-//!    directory on this machine is gone, as the lab's are after a run.
+//! 3. The comment of a table names its machine and directory. Whoever creates an instance on the same server removes the tables of the
+//!    lab's runs on this machine whose directories are gone. Other tables stay, whatever became of their directories: a device that is
+//!    not mounted looks the same.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
@@ -12,6 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use biombo_base::{Error, Result};
+use biombo_engine::RUN_DIR_PREFIX;
 use postgres::{Config, NoTls};
 
 use super::errors::one_line;
@@ -109,11 +111,20 @@ pub(super) fn comment(dir: &Path) -> String {
     format!("{}:{}", machine(), dir.display())
 }
 
+/// The machine's name, and its number where it has one: names are often those of an image.
 fn machine() -> String {
-    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+    let line = |file: &str| fs::read_to_string(file).unwrap_or_default().trim().to_owned();
+    [line("/proc/sys/kernel/hostname"), line("/etc/machine-id")].join(" ").trim().to_owned()
 }
 
-/// Remove the tables of instances on this machine whose directories are gone.
+/// Whether `dir` was that of a run of the lab which is over: its run's directory is gone from where that was made, which is still there.
+fn is_over(dir: &Path) -> bool {
+    let is_run = |dir: &&Path| dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(RUN_DIR_PREFIX));
+    let run = dir.ancestors().find(is_run);
+    run.is_some_and(|run| !run.exists() && run.parent().is_some_and(Path::exists))
+}
+
+/// Remove the tables of the lab's runs on this machine that are over.
 fn sweep(config: &Config) -> Result<(), postgres::Error> {
     let mut client = config.connect(NoTls)?;
     let rows = client.query(
@@ -125,8 +136,8 @@ fn sweep(config: &Config) -> Result<(), postgres::Error> {
     for row in rows {
         let (table, comment): (String, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
         let comment = comment.unwrap_or_default();
-        let gone = comment.strip_prefix(&here).is_some_and(|dir| !Path::new(dir).exists());
-        if gone && is_ours(&table) {
+        let over = comment.strip_prefix(&here).is_some_and(|dir| is_over(Path::new(dir)));
+        if over && is_ours(&table) {
             // Another that sweeps too may have been faster.
             client.batch_execute(&format!("DROP TABLE IF EXISTS {table}"))?;
         }
@@ -159,6 +170,17 @@ mod tests {
         for other in ["biombo_", "biombo_0123456789abcdeF", "biombo_0123456789abcde;", "kv", "x_0123456789abcdef"] {
             assert!(!is_ours(other), "{other}");
         }
+    }
+
+    #[test]
+    fn only_runs_of_the_lab_are_over_and_only_where_their_place_is_still_there() {
+        let base = tempfile::tempdir().unwrap();
+        let of = |run: &str| base.path().join(run).join("store/p0");
+        assert!(is_over(&of("biombo-bench-7-0")));
+        assert!(!is_over(&of("somebody's")), "gone, or not mounted: nobody knows");
+        fs::create_dir(base.path().join("biombo-bench-7-1")).unwrap();
+        assert!(!is_over(&of("biombo-bench-7-1")), "the run goes on");
+        assert!(!is_over(&of("elsewhere/biombo-bench-7-2")), "the place of the run is not to be seen");
     }
 
     #[test]

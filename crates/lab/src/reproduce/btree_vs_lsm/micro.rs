@@ -235,7 +235,7 @@ pub(super) fn findings(lengths: &Lengths<'_>) -> Vec<Finding> {
     let seen = short.seen;
     let faster = || {
         let published = format!(
-            "the LSM-tree does {} operations a second, the B-tree {}: 3.77 times",
+            "the LSM-tree is faster than the B-tree ({} operations a second and {} then, 3.77 times)",
             count(LSM_OPS),
             count(BTREE_OPS)
         );
@@ -244,7 +244,7 @@ pub(super) fn findings(lengths: &Lengths<'_>) -> Vec<Finding> {
     };
     let apart = || {
         compared(
-            "the B-tree amplifies writes more than the LSM-tree: 316 times as much".to_owned(),
+            "the B-tree amplifies writes more than the LSM-tree (316 times as much then)".to_owned(),
             Some(BTREE_WAF / LSM_WAF),
             "bytes for a byte put, in the longer run",
             long.waf(LSM),

@@ -22,7 +22,7 @@ use self::published::{EDGES_BY_HALVES, EDGES_ROUND_ROBIN, REMOTE, ROWS, System, 
 use super::{Figure, Finding, Reproduction, Seen, Unit, Verdict};
 use crate::graph::{BATCH, Kernel, Layout, Media, NodesPlan, Placing, Plan, Record, Step, Whole};
 use crate::measure::Host;
-use crate::statistics::{Ratio, Spread, ratio};
+use crate::statistics::{Ratio, Spread, resampled_ratio};
 use crate::units::{count, duration_ns};
 
 /// What was published.
@@ -272,7 +272,8 @@ fn speed_ups<'r, 's: 'r>(all: impl IntoIterator<Item = &'r Runs<'s>>, kernel: &s
 
 /// `orkut, 2 threads 1.02 [1.00, 1.05]`, for each; and the largest of them with its bounds.
 fn told(named: &[Named]) -> Option<(String, f64, f64, f64)> {
-    let ratios: Vec<(&String, Ratio)> = named.iter().filter_map(|(name, pairs)| Some((name, ratio(pairs)?))).collect();
+    let ratios: Vec<(&String, Ratio)> =
+        named.iter().filter_map(|(name, pairs)| Some((name, resampled_ratio(pairs)?))).collect();
     let text = |(name, ratio): &(&String, Ratio)| {
         let (low, high) = ratio.interval.unwrap_or((ratio.min, ratio.max));
         format!("{name} {:.2} [{low:.2}, {high:.2}]", ratio.median)
