@@ -9,7 +9,7 @@ fn subject(name: &str) -> Option<Subject> {
     let mut registry = Registry::new();
     biombo_foreign::register(&mut registry);
     let kind = registry.get(name).expect("the feature is on");
-    kind.is_installed().then(|| Subject::from_kind(kind).with_budget(Duration::from_millis(500)))
+    kind.is_installed().then(|| Subject::from_kind(kind).with_budget(Duration::from_millis(200)))
 }
 
 macro_rules! engines {
