@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Whether `biombo bench compare --build` can be believed: a build compared with itself, which should differ in one of twenty tries at most, and
-# with itself slowed by 5 %, which should be caught. Forty comparisons of thirteen rounds: three quarters of an hour on two cores, on which
+# with itself slowed by 5 %, which should be caught. Forty comparisons of thirteen rounds: about three quarters of an hour on two cores, on which
 # nothing else should run. Of thirteen rounds two may go the other way by chance and the rest is believed, which happens to a build and itself
 # once in 44 comparisons: twice in twenty is then seen once in thirteen tries.
 #
