@@ -26,7 +26,7 @@ demo: setup ## build, run YCSB A and D over six engines, used directly and parti
 test: setup ## build and run every test with all features
 	@rm -rf "$$CARGO_TARGET_DIR/campaigns" && mkdir -p "$$CARGO_TARGET_DIR/campaigns"
 	@BIOMBO_CAMPAIGN_REPORTS="$$CARGO_TARGET_DIR/campaigns" \
-	  $(CARGO) test --locked --workspace --all-features --no-fail-fast; status=$$?; \
+	  CARGO="$(CARGO)" scripts/test.sh; status=$$?; \
 	echo 'What the campaigns reached in their slice of time (BIOMBO_CAMPAIGN_SECONDS makes it longer):'; \
 	cat "$$CARGO_TARGET_DIR"/campaigns/*.txt 2>/dev/null; exit $$status
 

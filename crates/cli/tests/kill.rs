@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use biombo::{Batch, Durability, Executor, Options, Pace, PartitionId, PlacementKind, Range, Store, UnitId};
-use common::kill::{Dice, ROUNDS_A_STORE, kill_soon, report, this_program};
+use common::kill::{Dice, MORE_ROUNDS, ROUNDS_A_STORE, kill_soon, report, this_program};
 use common::{biombo_with, command, has_engine, run, words};
 use tempfile::tempdir;
 
@@ -45,8 +45,8 @@ fn kill_loaders(engine: &str, durability: &str, options: &str, rounds: u64) {
     let mut dir = tempdir().expect("a directory");
     // The lines that each round on the present store has acknowledged; of the others up to `fed` each may be there.
     let mut acked: Vec<std::ops::Range<u64>> = Vec::new();
-    let (mut fed, mut busy, mut checked) = (0_u64, 0, 0);
-    for round in 0..rounds {
+    let (mut fed, mut busy, mut checked, mut round) = (0_u64, 0, 0, 0);
+    while round < rounds || (busy * 2 < rounds && round < rounds * MORE_ROUNDS) {
         if round % ROUNDS_A_STORE == 0 {
             (dir, fed) = (tempdir().expect("a directory"), 0);
             acked.clear();
@@ -78,12 +78,13 @@ fn kill_loaders(engine: &str, durability: &str, options: &str, rounds: u64) {
         busy += u64::from(new > 0);
         acked.push(from..from + new);
         checked += check_lines(dir.path(), engine, &acked, fed);
+        round += 1;
     }
     report(&format!(
-        "{engine} {durability} {options}: {rounds} kills, {busy} of a loader at work; {checked} look-ups of acknowledged lines in {:.1} s",
+        "{engine} {durability} {options}: {round} kills, {busy} of a loader at work; {checked} look-ups of acknowledged lines in {:.1} s",
         begin.elapsed().as_secs_f64()
     ));
-    assert!(busy * 2 >= rounds, "{engine}: only {busy} of {rounds} kills hit a loader at work: nothing is shown");
+    assert!(busy * 2 >= rounds, "{engine}: only {busy} of {round} kills hit a loader at work: nothing is shown");
 }
 
 fn check_lines(dir: &Path, engine: &str, acked: &[std::ops::Range<u64>], fed: u64) -> u64 {
@@ -366,9 +367,6 @@ fn counter(store: &Store, writer: u64, key: u64) -> Option<u64> {
     Some(std::str::from_utf8(&value).expect("digits").parse().expect("digits"))
 }
 
-/// Rounds for which a test goes on until something is shown, by those asked for.
-const MORE_ROUNDS: u64 = 10;
-
 /// The last batch of each writer, and for each key of groups, that was acknowledged, and how many units have moved.
 #[derive(Default)]
 struct Heard {
@@ -388,7 +386,6 @@ fn kill_batch_writers(engine: &str, durability: &str, meanwhile: Meanwhile, roun
     // Of all rounds on the present store.
     let mut groups = Groups::new();
     let (mut busy, mut batches, mut moved, mut round) = (0, 0, 0, 0);
-    // A machine that is busy otherwise may need more rounds until something is shown.
     let is_shown = |busy: u64, moved: u64| busy * 2 >= rounds && (meanwhile == Meanwhile::Nothing || moved > rounds);
     let name = meanwhile.name();
     while round < rounds || (!is_shown(busy, moved) && round < rounds * MORE_ROUNDS) {

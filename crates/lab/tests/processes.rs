@@ -198,12 +198,12 @@ fn a_worker_that_is_no_worker_is_a_clear_failure() {
 fn a_worker_that_hangs_is_killed_and_the_others_go_on() {
     let dir = tempfile::tempdir().unwrap();
     let began = Instant::now();
-    let command = WorkerCommand { silence_max: Some(Duration::from_millis(700)), ..command() };
+    let command = WorkerCommand { silence_max: Some(Duration::from_secs(3)), ..command() };
     let outcome = run(&plan(&["hangs", "memory"], dir.path()), &registry(), &command, &mut Silent).unwrap();
     assert_eq!((outcome.records.len(), outcome.failures.len(), outcome.interrupted), (1, 1, 0));
     let message = outcome.failures[0].1.to_string();
     assert!(message.contains("hung in its phase `open`") && message.contains("please wait"), "{message}");
-    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(began.elapsed() < Duration::from_secs(60));
     assert!(is_empty(dir.path()));
 }
 

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Rounds after which a new store is begun, so that checking stays quick.
 pub const ROUNDS_A_STORE: u64 = 10;
 
+/// Rounds for which a test goes on until something is shown, by those asked for: a machine that is busy otherwise may need more.
+pub const MORE_ROUNDS: u64 = 10;
+
 /// How many rounds `variable` asks for, or `otherwise`.
 pub fn rounds(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(otherwise)

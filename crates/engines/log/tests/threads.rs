@@ -38,6 +38,24 @@ fn sum(engine: &Arc<LogEngine>, forward: bool) -> (u64, usize) {
     (sum, keys)
 }
 
+/// A test that has not shown anything after so long fails.
+const WAITED_MAX: Duration = Duration::from_secs(60);
+
+/// Whether a test that began then has run for its time and has shown enough; or was waited for in vain.
+fn is_over(begun: Instant, time: Duration, is_enough: impl FnOnce() -> bool) -> bool {
+    let elapsed = begun.elapsed();
+    elapsed >= WAITED_MAX || elapsed >= time && is_enough()
+}
+
+/// Ends the threads of a test, however the one that has it ends.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 const ACCOUNTS: u64 = 300;
 const EACH: u64 = 1000;
 
@@ -55,17 +73,20 @@ fn no_reader_sees_half_a_batch() {
         batch.put(&account(n), &EACH.to_le_bytes());
     }
     engine.apply(&batch.to_ops(), Durability::Os).expect("apply");
-    let end = Instant::now() + Duration::from_secs(3);
+    let (begun, time) = (Instant::now(), Duration::from_secs(3));
     let over = AtomicBool::new(false);
     let (batches, snapshots, cursors) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let counts = || [&batches, &snapshots, &cursors].map(|count| count.load(Ordering::Relaxed));
+    let is_shown = || counts().iter().all(|count| *count > 20);
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let _over = Over(&over);
             let mut state = 1_u64;
             let mut below = |end: u64| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (state >> 33) % end
             };
-            while Instant::now() < end {
+            while !over.load(Ordering::Acquire) && !is_over(begun, time, is_shown) {
                 let (from, to) = (below(ACCOUNTS), below(ACCOUNTS));
                 if from == to {
                     continue;
@@ -83,9 +104,9 @@ fn no_reader_sees_half_a_batch() {
                 engine.apply(&batch.to_ops(), Durability::Os).expect("apply");
                 batches.fetch_add(1, Ordering::Relaxed);
             }
-            over.store(true, Ordering::Release);
         });
         scope.spawn(|| {
+            let _over = Over(&over);
             while !over.load(Ordering::Acquire) {
                 let snapshot = Arc::clone(&engine).snapshot().expect("a snapshot");
                 for _ in 0..2 {
@@ -96,6 +117,7 @@ fn no_reader_sees_half_a_batch() {
             }
         });
         scope.spawn(|| {
+            let _over = Over(&over);
             let mut forward = true;
             while !over.load(Ordering::Acquire) {
                 assert_eq!(sum(&engine, forward).0, ACCOUNTS * EACH, "a cursor, forward: {forward}");
@@ -106,9 +128,9 @@ fn no_reader_sees_half_a_batch() {
     });
     assert_eq!(sum(&engine, true).0, ACCOUNTS * EACH);
     assert_eq!(engine.kept_versions(), 0, "versions are kept for nobody");
-    let counts = [&batches, &snapshots, &cursors].map(|count| count.load(Ordering::Relaxed));
-    println!("{} batches beside {} snapshots and {} cursors", counts[0], counts[1], counts[2]);
-    assert!(counts.iter().all(|count| *count > 20), "{counts:?}");
+    let [made, taken, passed] = counts();
+    println!("{made} batches beside {taken} snapshots and {passed} cursors");
+    assert!(is_shown(), "{:?}", counts());
 }
 
 /// A batch sets several keys to one number, which only grows: who has read a number from one key never reads a smaller one
@@ -126,16 +148,19 @@ fn single_reads_beside_batches_are_linearizable() {
         engine.apply(&batch.to_ops(), Durability::Os).expect("apply");
     };
     write(0);
-    let end = Instant::now() + Duration::from_secs(2);
+    let (begun, time) = (Instant::now(), Duration::from_secs(2));
     let (over, reads, moved) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let is_shown = || moved.load(Ordering::Relaxed) > 500;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            (1..).take_while(|_| Instant::now() < end).for_each(write);
-            over.store(true, Ordering::Release);
+            let _over = Over(&over);
+            let goes_on = |_: &u64| !over.load(Ordering::Acquire) && !is_over(begun, time, is_shown);
+            (1..).take_while(goes_on).for_each(write);
         });
         for reader in 0..2_usize {
             let (engine, over, reads, moved) = (&engine, &over, &reads, &moved);
             scope.spawn(move || {
+                let _over = Over(over);
                 let (mut newest, mut at, mut into) = (0, reader, Vec::new());
                 while !over.load(Ordering::Acquire) {
                     at += 1 + 2 * reader;
@@ -149,14 +174,18 @@ fn single_reads_beside_batches_are_linearizable() {
                     assert!(found >= newest, "read {newest}, then {found} of {}", key.escape_ascii());
                     moved.fetch_add(u64::from(found > newest), Ordering::Relaxed);
                     newest = found;
-                    reads.fetch_add(1, Ordering::Relaxed);
+                    // On few processors the writer has one at times, in the middle of what it does.
+                    if reads.fetch_add(1, Ordering::Relaxed) % 512 == 0 {
+                        std::thread::yield_now();
+                    }
                 }
             });
         }
     });
+    let is_shown = is_shown();
     let (reads, moved) = (reads.load(Ordering::Relaxed), moved.load(Ordering::Relaxed));
     println!("{reads} reads, {moved} of them of something newer");
-    assert!(moved > 500, "{moved} of {reads} reads met something newer: nothing is shown");
+    assert!(is_shown, "{moved} of {reads} reads met something newer: nothing is shown");
 }
 
 #[test]

@@ -92,8 +92,9 @@ mod tests {
 
     #[test]
     fn only_phases_and_finished_operations_are_signs_of_life() {
-        let pause = || std::thread::sleep(Duration::from_millis(30));
-        let mut patience = Patience::new(Duration::from_millis(20));
+        // So long that on a busy machine it is not over between two lines of this.
+        let pause = || std::thread::sleep(Duration::from_millis(550));
+        let mut patience = Patience::new(Duration::from_millis(500));
         let phase = |seconds| Event::Phase { phase: "run".into(), operations: None, seconds };
         patience.hear(&phase(None));
         assert_eq!(patience.lost(), None);
