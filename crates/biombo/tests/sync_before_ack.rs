@@ -17,6 +17,8 @@ use sync_trace::judge::{MARKERS, Proof, TRACED, Verdicts, judge, needle};
 
 const WRITES: usize = 20;
 const THREADS: usize = 3;
+/// So much of a write is shown: the judge wants all of it, and the log fills room in writes of 256 KiB.
+const SHOWN_BYTES: &str = "1048576";
 
 /// What the writer does between `begin` and `ack`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +87,7 @@ fn traced(kind: &EngineKind, mode: Mode) -> Option<Verdicts> {
     std::fs::create_dir(path.join("instance")).expect("the instance's directory");
     let trace = path.join("trace");
     let child = Command::new("strace")
-        .args(["-f", "-y", "-s", "100000", "-e", &format!("trace={TRACED}"), "-e", "signal=none", "-o"])
+        .args(["-f", "-y", "-s", SHOWN_BYTES, "-e", &format!("trace={TRACED}"), "-e", "signal=none", "-o"])
         .arg(&trace)
         .arg(std::env::current_exe().expect("this program"))
         .args(["--exact", "writer_of_the_traced_child", "--test-threads", "1", "--nocapture"])

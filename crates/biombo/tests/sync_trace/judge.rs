@@ -74,6 +74,8 @@ struct Seen {
     begins: HashMap<usize, usize>,
     acks: Vec<(usize, usize)>,
     asynchronous: Option<String>,
+    /// The line of a write, while others wait to be acknowledged, that is not shown whole.
+    cut: Option<usize>,
 }
 
 /// The verdict of each acknowledged write on the files below `dir`, in the order of acknowledgement.
@@ -81,6 +83,9 @@ pub fn judge(trace: &str, dir: &str) -> Result<Verdicts, String> {
     let seen = see(&parse(trace), dir);
     if let Some(call) = seen.asynchronous {
         return Err(format!("the engine uses {call}, whose writes a trace of calls does not show"));
+    }
+    if let Some(line) = seen.cut {
+        return Err(format!("line {}: not all of what was written is shown, and the rest may be anything", line + 1));
     }
     let mut verdicts = Vec::new();
     for (i, ack) in &seen.acks {
@@ -208,6 +213,8 @@ fn see(calls: &[Call], dir: &str) -> Seen {
                     let by_flag = call.name == "pwritev2" && call.args.contains("SYNC");
                     let is_sync = by_flag || sync_fds.get(&fd).copied().unwrap_or(false);
                     let is_room = is_zeros(call.arg(1));
+                    let is_cut = call.arg(1).ends_with("\"...") && !seen.begins.is_empty();
+                    seen.cut = seen.cut.or(is_cut.then_some(begun));
                     seen.writes.push(Write {
                         begun,
                         done,

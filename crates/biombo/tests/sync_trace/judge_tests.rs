@@ -139,6 +139,15 @@ fn zeros_that_are_filled_in_after_a_sync_are_no_data_and_anything_else_is() {
 }
 
 #[test]
+fn zeros_with_more_behind_them_that_is_not_shown_are_no_room_and_no_trace_to_judge() {
+    let cut = r#"8 pwrite64(5<{}/log>, "\0\0\0\0"..., 262144, 65536) = 262144
+"#;
+    let trace = [LOG, BEGIN, DATA, "fdatasync(5<{}/log>) = 0\n", cut, ACK].concat();
+    let found = verdict(&trace);
+    assert!(found.as_ref().is_err_and(|why| why.contains("not all of what was written is shown")), "{found:?}");
+}
+
+#[test]
 fn a_mapped_file_is_synced_by_the_name_that_it_got_later() {
     let open = r#"
         openat(AT_FDCWD</>, "{}/1.new", O_RDWR|O_CREAT, 0644) = 5<{}/1.new>
