@@ -49,7 +49,7 @@ declare -A what=(
   [multi-get]='the same groups, read'
   [skew]='all of the load on one of two pinned workers: 2 threads over log and lmdb, 8 over log'
   [stall]='latencies while 1 GB moves and at rest, in an open loop, over log and lmdb'
-  [watch]='what watching costs a store: A and C with the tracker on, planning nothing, and off'
+  [watch]='what watching costs a store: A, C and batches, watched and not, by turns of 50 ms'
   [route]='routing with a million pinned keys, and what a sample costs'
   [kernels]='kernels over pma and the other changing layouts beside csr, 1 and 2 threads; bytes an edge'
   [large]='the same over csr and pma on a larger, denser graph: 2 million vertices, 145 million edges'
@@ -66,7 +66,7 @@ declare -A what=(
 )
 
 # Of parts that are made to a measure, where they take nine pairs.
-declare -A minutes=([keeps]=20 [shifts]=40 [groups]=15 [multi-get]=5 [skew]=11 [stall]=9 [watch]=3 [route]=1)
+declare -A minutes=([keeps]=20 [shifts]=40 [groups]=15 [multi-get]=5 [skew]=11 [stall]=9 [watch]=4 [route]=1)
 
 # Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device, or `where` it is to be.
 run() { # bench, options
@@ -216,11 +216,6 @@ skew_round() {
   run "${skew[@]}" --engine log,lmdb --seconds 10 "${turns[@]}"
   run "${skew[@]}" --engine log --seconds 6 "${turns[@]}" --threads 8
 }
-# With an hour between two plans everything is watched and nothing planned.
-watch_round() {
-  run ycsb --workload a,c --engine log,lmdb --records 50000 --value-bytes 1000 --seconds 2 --seed "$1" \
-    --partitions 8 --repartition "$(both off 3600s)" --threads 2
-}
 
 # Graphs: the GAP benchmark's, and one that is skewed. Kernels take turns within a run.
 graph=(graph --graph kron:20:16 --trials 9)
@@ -264,7 +259,9 @@ for part in "${parts[@]}"; do
     groups) rounds "$pairs" groups_round ;;
     multi-get) rounds "$pairs" multi_get_round ;;
     skew) rounds "$pairs" skew_round ;;
-    watch) rounds "$pairs" watch_round ;;
+    watch)
+      BIOMBO_WATCH_RECORDS=50000 BIOMBO_WATCH_ROUNDS=$pairs BIOMBO_WATCH_SLICES=40 BIOMBO_WATCH_DIR=$work \
+        cargo bench --locked -p biombo --all-features --bench watching || fail "the bench failed" ;;
     stall)
       BIOMBO_STALL_RECORDS=1000000 BIOMBO_STALL_ROUNDS=$pairs BIOMBO_STALL_SECONDS=3 BIOMBO_STALL_BYTES=1000000000 BIOMBO_STALL_ENGINES=log,lmdb BIOMBO_STALL_DIR=$work \
         cargo bench --locked -p biombo --all-features --bench stall || fail "the bench failed" ;;

@@ -9,7 +9,8 @@
 //!    limit, so in time T there are at most `trials + log2(rest_max / rest) + T / rest_max` plans.
 //! 3. **Predictions are corrected**: savings by the factor `trust`, costs by the factor `price`, each the running mean of what came over
 //!    what was predicted, within bounds; both drift back to 1, so that nothing is held against a workload forever.
-//! 4. One plan at a time: while one moves or is on trial, none is begun.
+//! 4. One plan at a time: while one moves or is on trial, none is begun. A part that is moved to learn from ([`Governor::probed`]) is paid for and has
+//!    no trial; where it taught nothing, that is a disappointment.
 //!
 //! The ledger is an instance of rent or buy (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", Algorithmica 1988): what
 //! staying put costs must first have grown to what moving costs.
@@ -250,6 +251,23 @@ impl Governor {
         }
         plan.cost_ns = cost_ns;
         self.phase = Phase::Serving(plan, self.now_ns);
+    }
+
+    /// What the plan would give was a guess, so a part of it was carried out to learn from, and slowed the foreground by `cost_ns`: that is
+    /// charged, the plan's own cost is not, and nothing is judged. What a plan costs is learnt from whole ones.
+    pub fn probed(&mut self, now_ns: u64, cost_ns: f64) {
+        self.pass(now_ns);
+        if let Phase::Moving(plan) = self.phase {
+            self.credit_ns += plan.reserved_ns;
+            self.phase = Phase::Idle;
+        }
+        self.moved(now_ns, cost_ns);
+    }
+
+    /// Nothing could be learnt of what was moved for that: it counts as a plan that disappointed.
+    pub fn learnt_nothing(&mut self, now_ns: u64) {
+        self.pass(now_ns);
+        self.disappointed();
     }
 
     /// The plan was given up after it had slowed the foreground by `cost_ns`. It counts as one that disappointed.

@@ -182,6 +182,21 @@ fn a_plan_that_is_given_up_is_paid_for_and_followed_by_a_rest() {
     assert_eq!(governor.decide(0, &proposal(0.5, 1e6)), Verdict::Resting { until_ns: SECOND });
 }
 
+/// (Mutations: what was taken for the whole plan kept, a cost that is compared with the whole plan's, a trial of the part, no rest.)
+#[test]
+fn what_is_moved_to_learn_from_is_paid_for_and_judged_by_nobody_and_followed_by_a_rest_where_it_taught_nothing() {
+    let mut governor = governor();
+    assert_eq!(governor.decide(0, &proposal(0.5, 0.2e9)), Verdict::Go);
+    governor.probed(0, 0.01e9);
+    assert!((governor.credit_ns() - 0.49e9).abs() < 1.0, "{}", governor.credit_ns());
+    assert_eq!((governor.price(), governor.trust(), governor.observe(0, 0.0)), (1.0, 1.0, None));
+    assert_eq!(governor.decide(0, &proposal(0.5, 0.2e9)), Verdict::Go);
+    governor.probed(0, 0.01e9);
+    governor.learnt_nothing(0);
+    assert_eq!(governor.decide(0, &proposal(0.5, 1e6)), Verdict::Resting { until_ns: SECOND });
+    assert_eq!(governor.decide(SECOND, &proposal(0.5, 1e6)), Verdict::Go);
+}
+
 /// Carries out a plan at `now`, of which a share of the promise comes true, and gives the end of the trial.
 fn carry_out(governor: &mut Governor, now: u64, share: f64, cost_times: f64) -> u64 {
     assert_eq!(governor.decide(now, &proposal(0.5, 1e6)), Verdict::Go);

@@ -1,6 +1,6 @@
 //! How long users' operations take: all of them are timed while somebody moves and wants to know, and counted by their times.
 //!
-//! At rest that is one relaxed load for each operation ([`Pulse::is_idle`]), which says at the same time whether accesses are watched. Counts are in
+//! At rest that is one relaxed load for each operation ([`Pulse::look`]), which says at the same time whether accesses are watched. Counts are in
 //! buckets a quarter of an octave wide, so a time is right to a tenth, in stripes that threads share as little as possible.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -18,6 +18,24 @@ const STRIPES: usize = 8;
 const WATCHED: u8 = 1;
 /// Operations are timed.
 const TIMED: u8 = 2;
+
+/// What is looked at of an operation.
+#[derive(Clone, Copy)]
+pub(crate) struct Look(u8);
+
+impl Look {
+    /// Nothing.
+    #[inline]
+    pub(crate) fn is_nothing(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Its keys, for the planner.
+    #[inline]
+    pub(crate) fn is_watched(self) -> bool {
+        self.0 & WATCHED != 0
+    }
+}
 
 /// The bucket of a time: four to each power of two.
 fn bucket_of(ns: u64) -> usize {
@@ -71,10 +89,10 @@ impl Pulse {
         }
     }
 
-    /// Whether nobody looks at operations, for whatever reason.
+    /// What is to be done to an operation that begins now.
     #[inline]
-    pub(crate) fn is_idle(&self) -> bool {
-        self.looks.load(Ordering::Relaxed) == 0
+    pub(crate) fn look(&self) -> Look {
+        Look(self.looks.load(Ordering::Relaxed))
     }
 
     /// Have all operations timed from now on, or no more. What was counted before is forgotten.
@@ -95,8 +113,8 @@ impl Pulse {
 
     /// Do `run`, and count how long it took if operations are timed.
     #[inline]
-    pub(crate) fn timed<R>(&self, way: Way, run: impl FnOnce() -> R) -> R {
-        if self.looks.load(Ordering::Relaxed) & TIMED == 0 { run() } else { self.time(way, run) }
+    pub(crate) fn timed<R>(&self, look: Look, way: Way, run: impl FnOnce() -> R) -> R {
+        if look.0 & TIMED == 0 { run() } else { self.time(way, run) }
     }
 
     #[cold]
@@ -221,7 +239,7 @@ mod tests {
     fn what_had_begun_before_a_restart_is_not_counted() {
         let pulse = Pulse::new();
         pulse.set_timed(true);
-        pulse.timed(Way::Write, || {
+        pulse.timed(pulse.look(), Way::Write, || {
             std::thread::sleep(std::time::Duration::from_millis(1));
             pulse.restart();
         });
@@ -235,18 +253,18 @@ mod tests {
             let pulse = Pulse::new();
             pulse.set_watched(is_watched);
             let count = |pulse: &Pulse| pulse.take()[Way::Read.index()].count();
-            assert_eq!(pulse.is_idle(), !is_watched);
-            pulse.timed(Way::Read, || {});
+            assert_eq!((pulse.look().is_nothing(), pulse.look().is_watched()), (!is_watched, is_watched));
+            pulse.timed(pulse.look(), Way::Read, || {});
             assert_eq!(count(&pulse), 0.0);
             pulse.set_timed(true);
-            pulse.timed(Way::Read, || {});
-            assert!(!pulse.is_idle() && count(&pulse) == 1.0);
-            pulse.timed(Way::Read, || {});
+            pulse.timed(pulse.look(), Way::Read, || {});
+            assert!(!pulse.look().is_nothing() && count(&pulse) == 1.0);
+            pulse.timed(pulse.look(), Way::Read, || {});
             pulse.set_timed(false);
-            pulse.timed(Way::Read, || {});
-            assert_eq!((count(&pulse), pulse.is_idle()), (0.0, !is_watched));
+            pulse.timed(pulse.look(), Way::Read, || {});
+            assert_eq!((count(&pulse), pulse.look().is_nothing()), (0.0, !is_watched));
             pulse.set_watched(false);
-            assert!(pulse.is_idle());
+            assert!(pulse.look().is_nothing());
         }
     }
 }

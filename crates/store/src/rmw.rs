@@ -44,12 +44,7 @@ impl Store {
         let inner = &*self.inner;
         inner.poison.check()?;
         inner.capabilities.check_key(key)?;
-        inner.observed(Way::Write, |watch| {
-            if let Some(watch) = watch {
-                watch.tracker.write(key);
-            }
-            inner.update(key, durability, decide)
-        })
+        inner.noted(Way::Write, |watch| watch.tracker.write(key), || inner.update(key, durability, decide))
     }
 
     /// Set `key` to `new` (`None`: remove it) if its value is `expected` (`None`: absent); says whether it did.

@@ -98,11 +98,13 @@ impl Scan {
         match (self.started, self.range.reverse) {
             (true, false) => self.cursor.next()?,
             (true, true) => self.cursor.prev()?,
-            (false, is_reverse) => self.store.pulse.timed(Way::Read, || match (is_reverse, &self.range.to) {
-                (false, _) => self.cursor.seek(&self.range.from),
-                (true, Some(to)) => self.cursor.seek_before(to),
-                (true, None) => self.cursor.last(),
-            })?,
+            (false, is_reverse) => {
+                self.store.pulse.timed(self.store.pulse.look(), Way::Read, || match (is_reverse, &self.range.to) {
+                    (false, _) => self.cursor.seek(&self.range.from),
+                    (true, Some(to)) => self.cursor.seek_before(to),
+                    (true, None) => self.cursor.last(),
+                })?
+            }
         }
         self.started = true;
         let inside = self.cursor.key().is_some_and(|key| {
@@ -164,7 +166,7 @@ impl Store {
     /// Scan a range in order, over one point in history. `Unsupported` on an engine without order.
     pub fn scan(&self, range: Range) -> Result<Scan> {
         let inner = &self.inner;
-        let cursor = inner.pulse.timed(Way::Read, || inner.cursor_over_present(&range))?;
+        let cursor = inner.pulse.timed(inner.pulse.look(), Way::Read, || inner.cursor_over_present(&range))?;
         let mut scan = Scan::new(cursor, range, Arc::clone(&self.inner));
         scan.spans = self.inner.watch.as_ref().is_some_and(|watch| watch.spans);
         Ok(scan)

@@ -78,24 +78,14 @@ impl Store {
     /// Runs on the calling thread, straight to the owner's engine; never waits for a writer of another key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
         let inner = &*self.inner;
-        inner.observed(Way::Read, |watch| {
-            if let Some(watch) = watch {
-                watch.tracker.read(key);
-            }
-            inner.get(key)
-        })
+        inner.noted(Way::Read, |watch| watch.tracker.read(key), || inner.get(key))
     }
 
     /// Copy the value of `key` into `into` (cleared first) and say whether there is one: the cheapest read for a caller that
     /// reuses its buffer.
     pub fn get_into(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         let inner = &*self.inner;
-        inner.observed(Way::Read, |watch| {
-            if let Some(watch) = watch {
-                watch.tracker.read(key);
-            }
-            inner.get_into(key, into)
-        })
+        inner.noted(Way::Read, |watch| watch.tracker.read(key), || inner.get_into(key, into))
     }
 
     /// Whether `key` is there.
@@ -236,7 +226,21 @@ impl Inner {
     /// Do an operation of a user, with what watches accesses, if anything does; it is timed while something moves. One load where neither is so.
     #[inline]
     pub(crate) fn observed<R>(&self, way: Way, run: impl FnOnce(Option<&Watch>) -> R) -> R {
-        if self.pulse.is_idle() { run(None) } else { self.pulse.timed(way, || run(self.watch.as_deref())) }
+        let look = self.pulse.look();
+        if look.is_nothing() { run(None) } else { self.pulse.timed(look, way, || run(self.watch.as_deref())) }
+    }
+
+    /// As [`observed`](Inner::observed), where all that watching takes is done before the operation: whether it is watched or not, the same
+    /// instructions do it.
+    #[inline]
+    pub(crate) fn noted<R>(&self, way: Way, note: impl FnOnce(&Watch), run: impl FnOnce() -> R) -> R {
+        let look = self.pulse.look();
+        if look.is_watched()
+            && let Some(watch) = &self.watch
+        {
+            note(watch);
+        }
+        self.pulse.timed(look, way, run)
     }
 
     /// Refuse a key that no partition can hold.

@@ -57,6 +57,9 @@ impl Inner {
 
     /// Apply operations atomically.
     pub(crate) fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        if let [op] = ops {
+            return self.noted(Way::Write, |watch| watch.write_one(op), || self.write_unwatched(ops, durability));
+        }
         self.observed(Way::Write, |watch| match watch {
             None => self.write_unwatched(ops, durability),
             Some(watch) => watch.write(ops, |key| self.owner_of(key).1, || self.write_unwatched(ops, durability)),
@@ -255,12 +258,7 @@ impl Inner {
             return self.write(&ops, durability);
         }
         self.poison.check()?;
-        self.observed(Way::Write, |watch| {
-            if let Some(watch) = watch {
-                watch.write_each(&ops);
-            }
-            self.write_each_unwatched(&ops, durability)
-        })
+        self.noted(Way::Write, |watch| watch.write_each(&ops), || self.write_each_unwatched(&ops, durability))
     }
 
     fn write_each_unwatched(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {

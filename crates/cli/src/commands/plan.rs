@@ -89,6 +89,12 @@ fn say(out: &mut Out, plan: &PlanReport) -> Done {
         rate(plan.predicted_ns_per_s),
         cost(plan.predicted_cost_ns)
     ))?;
+    if plan.probe {
+        return out.line(format_args!(
+            "  learnt     from what is timed since; not judged for itself, for {}",
+            cost(plan.cost_ns)
+        ));
+    }
     let obtained = match plan.obtained_ns_per_s {
         Some(saved) => format!("{} saved", rate(saved)),
         None => "not judged yet".to_owned(),

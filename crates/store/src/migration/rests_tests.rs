@@ -54,7 +54,7 @@ fn after_moves(slow_ns: u64) -> (f64, u64) {
     let looked = Rc::new(Cell::new(Duration::ZERO));
     let looks = Rc::clone(&looked);
     let _played = Played::begin(move |slept| {
-        assert!(!pulse.is_idle(), "operations are timed while something moves");
+        assert!(!pulse.look().is_nothing(), "operations are timed while something moves");
         (0..20).for_each(|_| pulse.count(Way::Write, 10_000));
         if slept == LOOK_SLICE {
             looks.set(looks.get() + slept);
@@ -68,7 +68,7 @@ fn after_moves(slow_ns: u64) -> (f64, u64) {
         let to = PartitionId(1 - store.route(&key(0)).0);
         let moved = store.move_units(&[unit], to, PACE).expect("a move");
         assert_eq!((moved.keys, moved.cleaned), (2, true));
-        assert!(store.inner.pulse.is_idle(), "at rest nothing is timed");
+        assert!(store.inner.pulse.look().is_nothing(), "at rest nothing is timed");
         last_ns = mover.rested_ns() - before_ns - (looked.get() - looked_before).as_nanos() as u64;
     }
     assert!(looked.get() >= Duration::from_millis(200), "{:?}", looked.get());

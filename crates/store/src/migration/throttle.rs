@@ -452,7 +452,7 @@ mod tests {
         let throttle = Throttle::new(Arc::clone(&pulse));
         some(&pulse, Way::Write, 1_000, 9_000_000);
         throttle.begin(0, true);
-        assert!(throttle.go(1).stands && !pulse.is_idle());
+        assert!(throttle.go(1).stands && !pulse.look().is_nothing());
         let tick = |number: u64, slow_ns| {
             writes(&pulse, slow_ns);
             throttle.go(number * TICK_NS)
@@ -460,7 +460,7 @@ mod tests {
         let ticks: Vec<_> = (1..4).map(|number| tick(number, 10_000)).collect();
         assert_eq!(ticks[1], Go { share: SHARE_FIRST, stands: false });
         throttle.end(3 * TICK_NS);
-        assert!(pulse.is_idle());
+        assert!(pulse.look().is_nothing());
         // By whoever moves without a pace.
         some(&pulse, Way::Write, 1_000, 9_000_000);
         throttle.begin(33 * TICK_NS, true);

@@ -8,6 +8,9 @@
 //! What a plan saved is measured, not believed: each access since is looked at, how much more it would be cut if what moved were where it was
 //! before, by what groups that lie apart are seen to take longer; and what writers waited for lanes before, for each key, less what they wait since.
 //!
+//! While what groups take longer that lie apart is a guess, a plan that would be carried out for it is not, but a quarter of what goes to one partition,
+//! which costs little ([`part_of`]). With that, groups are timed that lie together, and the next plan knows.
+//!
 //! Invariants: a draft is given out only after the governor's `Go`, and nothing else is until [`Brain::carried`] was told what came of it;
 //! what moves is where the graph's placement says, and goes somewhere else; no draft pins more than the bound.
 
@@ -15,20 +18,21 @@ use std::collections::{BTreeMap, HashSet};
 
 use biombo_engine::{Capabilities, Durability, Error, Result};
 use biombo_planner::{
-    AccessGraph, Assessment, CostModel, Governor, Objective, Outcome, Part, PlanError, Planner, Prices, Proposal,
-    Request, Start, Verdict, relabel,
+    AccessGraph, CostModel, Governor, Objective, Outcome, PlanError, Planner, Prices, Proposal, Request, Start,
+    Verdict, relabel,
 };
 use biombo_tracker::{Kind, Sample, Shape, Window};
 
 use super::coarse;
 use super::costs::{Costs, uneven_ns};
+use super::draft::{Draft, Load, Unit, part_of};
 use super::former::{Former, SPAN_NS, way_of};
 use super::graph::{Frame, KEY_SEEN_MIN, SCALE, Seen};
 use super::plans::Level;
 use super::settings::Settings;
 use super::watch::Times;
 use crate::placement::Cuts;
-use crate::{PartitionId, Placement, PlacementKind, UnitId};
+use crate::{PartitionId, Placement, PlacementKind};
 
 /// What moving a byte costs the foreground, and a key beside its bytes: read, written twice, deleted.
 const BYTE_NS: f64 = 2.0;
@@ -56,6 +60,9 @@ const ROOM_BESIDE_BYTES: u64 = 128 << 20;
 const NO_ROOM: &str = "too little room is left on a disk";
 /// Keys that go home in one plan.
 const HOME_MAX: usize = 8192;
+/// After a move to learn from: so long operations are timed at least, before anything is made of it.
+const PROBE_NS: u64 = 300_000_000;
+const PROBE: &str = "to learn what it is worth, a part of what would go to one partition: ";
 
 /// What the store says when it is asked.
 pub(crate) struct Sight<'a> {
@@ -89,26 +96,6 @@ pub(crate) struct Sizes {
     pub(crate) store_bytes: f64,
 }
 
-/// What goes to one partition, wherever it is now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Load {
-    Keys(Vec<Vec<u8>>),
-    Units(Vec<UnitId>),
-}
-
-/// A plan to be carried out.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Draft {
-    pub(crate) level: Level,
-    pub(crate) why: String,
-    pub(crate) moves: Vec<(PartitionId, Load)>,
-    pub(crate) ways: u64,
-    pub(crate) cut: (f64, f64),
-    pub(crate) balance: (f64, f64),
-    pub(crate) predicted_ns_per_s: f64,
-    pub(crate) predicted_cost_ns: f64,
-}
-
 /// What comes of asking.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Thought {
@@ -133,6 +120,8 @@ pub(crate) struct Brain {
     asked_ns: u64,
     /// Nothing could be begun before: a plan is on trial, or plans have disappointed.
     quiet_until_ns: u64,
+    /// Something was moved to learn from: as soon as that has shown what it is worth, at this time at the latest, it is asked again.
+    learns_until_ns: Option<u64>,
     /// Intervals that are left out after the next plan that comes to nothing, and those that are left now.
     patience: u32,
     left_out: u32,
@@ -147,7 +136,7 @@ pub(crate) struct Brain {
     followed: Option<Placement>,
 }
 
-fn wrong(error: PlanError) -> Error {
+pub(super) fn wrong(error: PlanError) -> Error {
     Error::invalid(format!("cannot plan: {error}"))
 }
 
@@ -165,6 +154,7 @@ impl Brain {
             measured_ns: now_ns,
             asked_ns: now_ns,
             quiet_until_ns: now_ns,
+            learns_until_ns: None,
             patience: 0,
             left_out: 0,
             in_vain: false,
@@ -226,6 +216,11 @@ impl Brain {
         self.window.note(sample, |key| placement.unit_of(key).0);
     }
 
+    /// Whether something was moved to learn from, and has not shown yet what it is worth.
+    pub(crate) fn learns(&self) -> bool {
+        self.learns_until_ns.is_some()
+    }
+
     /// What the plan that was on trial gave, once.
     pub(crate) fn take_outcome(&mut self) -> Option<Outcome> {
         self.outcome.take()
@@ -266,7 +261,15 @@ impl Brain {
             return Ok(Thought::Nothing);
         }
         self.observe(sight.now_ns);
-        if sight.now_ns.saturating_sub(self.asked_ns) < self.settings.interval_ns {
+        if let Some(until_ns) = self.learns_until_ns {
+            if sight.now_ns < self.quiet_until_ns || self.costs.is_guess() && sight.now_ns < until_ns {
+                return Ok(Thought::Nothing);
+            }
+            self.learns_until_ns = None;
+            if self.costs.is_guess() {
+                self.governor.learnt_nothing(sight.now_ns);
+            }
+        } else if sight.now_ns.saturating_sub(self.asked_ns) < self.settings.interval_ns {
             return Ok(Thought::Nothing);
         }
         self.asked_ns = sight.now_ns;
@@ -324,7 +327,14 @@ impl Brain {
         if let Some(seen) = keys {
             let prices = self.prices(Level::Keys, &seen.graph, uneven_ns, sizes(), &objective, sight)?;
             match self.weigh(&seen.graph, prices, &objective, sight)? {
-                Ok(proposal) => return Ok(Thought::Draft(self.draft(Level::Keys, &proposal, &seen))),
+                Ok(proposal) => {
+                    let probe = self.probe(&proposal, prices, &seen.graph, &objective)?;
+                    let mut draft = self.draft(Level::Keys, probe.as_ref().unwrap_or(&proposal), &seen);
+                    if probe.is_some() {
+                        (draft.is_probe, draft.why) = (true, format!("{PROBE}{}", draft.why));
+                    }
+                    return Ok(Thought::Draft(draft));
+                }
                 Err(reason) => thought = Thought::Refused(reason),
             }
         }
@@ -376,7 +386,11 @@ impl Brain {
         })
     }
 
-    /// The plan that is carried out, or why none is.
+    fn model(&self, prices: Prices, budget_bytes: u64) -> Result<CostModel> {
+        CostModel::new(prices, self.window_ns(), self.settings.horizon_ns, budget_bytes).map_err(wrong)
+    }
+
+    /// The plan that pays, or why none does.
     fn weigh(
         &mut self,
         graph: &AccessGraph,
@@ -384,12 +398,11 @@ impl Brain {
         objective: &Objective,
         sight: &Sight<'_>,
     ) -> Result<std::result::Result<Proposal, &'static str>> {
-        let (window_ns, horizon_ns) = (self.window_ns(), self.settings.horizon_ns);
-        let model = |budget| CostModel::new(prices, window_ns, horizon_ns, budget).map_err(wrong);
+        let horizon_ns = self.settings.horizon_ns;
         let refused = |verdict| Ok(Err(super::plans::reason(verdict).unwrap_or("it was not decided")));
         // All that any plan could save.
         let now = objective.assess(graph, graph.owners()).map_err(wrong)?;
-        let most_ns = self.governor.trust() * model(0)?.running_ns(&now);
+        let most_ns = self.governor.trust() * self.model(prices, 0)?.running_ns(&now);
         // And the least that it costs: whatever moves moves between two partitions.
         let least_ns = self.governor.price() * prices.pass_ns;
         if most_ns <= (self.settings.rules.saving_share_min * horizon_ns).max(least_ns) {
@@ -410,7 +423,7 @@ impl Brain {
         let mut budget = self.settings.budget_bytes.min(sight.budget_bytes);
         let mut verdict = Verdict::NothingToMove;
         for _ in 0..BUDGETS {
-            let model = model(budget)?;
+            let model = self.model(prices, budget)?;
             let proposals = plans.iter().map(|plan| model.propose(graph, plan, objective));
             let proposals = proposals.collect::<std::result::Result<Vec<_>, PlanError>>().map_err(wrong)?;
             let best = proposals.into_iter().max_by(|a, b| net_ns(a).total_cmp(&net_ns(b)));
@@ -430,32 +443,30 @@ impl Brain {
         refused(verdict)
     }
 
+    /// The part to learn from, of a proposal whose saving is, for the greater part, cuts whose price nobody has measured.
+    fn probe(
+        &self,
+        proposal: &Proposal,
+        prices: Prices,
+        graph: &AccessGraph,
+        objective: &Objective,
+    ) -> Result<Option<Proposal>> {
+        let cuts = proposal.before.cut.saturating_sub(proposal.after.cut) as f64;
+        let saving_ns = prices.crossing_ns * cuts * proposal.horizon_ns / self.window_ns();
+        if !self.costs.is_guess() || saving_ns <= proposal.saving_ns / 2.0 {
+            return Ok(None);
+        }
+        part_of(proposal, graph, objective, prices, |prices, budget| self.model(prices, budget))
+    }
+
     /// The proposal as moves; what it moves is remembered.
     fn draft<U: Unit>(&mut self, level: Level, proposal: &Proposal, seen: &Seen<U>) -> Draft {
-        let graph = &seen.graph;
         let mut former = Former::new(self.costs.waited_per_write_ns());
-        let mut moves: BTreeMap<Part, Vec<U>> = BTreeMap::new();
-        // What follows the units are the rests of partitions, which no budget moves.
-        for (vertex, unit) in graph.vertices().zip(&seen.units) {
-            let (from, to) = (graph.owner(vertex), proposal.plan[vertex.index()]);
-            if from != to {
-                unit.note_in(&mut former, from);
-                moves.entry(to).or_default().push(unit.clone());
-            }
-        }
+        let mut draft = Draft::of(level, proposal, seen, &mut former);
+        draft.predicted_ns_per_s *= self.governor.trust();
+        draft.predicted_cost_ns *= self.governor.price();
         self.drafted = Some(former);
-        let moves = moves.into_iter().map(|(to, units)| (PartitionId(to.0 as u16), U::load(units)));
-        let (before, after) = (&proposal.before, &proposal.after);
-        Draft {
-            level,
-            why: why(level, before, after),
-            moves: moves.collect(),
-            ways: after.ways,
-            cut: (before.cut_share(), after.cut_share()),
-            balance: (before.part_balance, after.part_balance),
-            predicted_ns_per_s: self.governor.trust() * proposal.saving_ns / proposal.horizon_ns * 1e9,
-            predicted_cost_ns: self.governor.price() * proposal.cost_ns,
-        }
+        draft
     }
 
     /// Where there is no room for another pin: those whose keys nobody accesses give their place to others. Not before it is known who
@@ -491,15 +502,23 @@ impl Brain {
             predicted_ns_per_s: 0.0,
             predicted_cost_ns: f64::from(count) * (BYTE_NS * sizes.record_bytes + KEY_NS)
                 + ways.len() as f64 * sight.way_ns,
+            is_probe: false,
         })
     }
 
     /// The draft was carried out, or given up, and cost so much.
-    pub(crate) fn carried(&mut self, now_ns: u64, level: Level, whole: bool, cost_ns: f64) {
+    pub(crate) fn carried(&mut self, now_ns: u64, draft: &Draft, whole: bool, cost_ns: f64) {
         let Some(mut drafted) = self.drafted.take() else { return };
         drafted.until_ns = now_ns.saturating_add(self.settings.horizon_ns as u64);
-        match (level, whole) {
+        match (draft.level, whole) {
             (Level::Home, _) => self.governor.moved(now_ns, cost_ns),
+            (_, true) if draft.is_probe => {
+                self.governor.probed(now_ns, cost_ns);
+                self.costs.forget_waits();
+                self.former = None;
+                self.quiet_until_ns = now_ns.saturating_add(PROBE_NS);
+                self.learns_until_ns = Some(now_ns.saturating_add(self.settings.rules.trial_ns));
+            }
             (_, true) => {
                 self.governor.moved(now_ns, cost_ns);
                 self.costs.forget_waits();
@@ -531,49 +550,4 @@ fn loads_of_writers(of_partitions: Vec<u64>, workers: Option<(&[u32], u32)>) -> 
         loads[*worker as usize] += load;
     }
     loads
-}
-
-/// What can be moved.
-trait Unit: Clone {
-    /// In the plan, it was there before.
-    fn note_in(&self, former: &mut Former, part: Part);
-
-    fn load(units: Vec<Self>) -> Load;
-}
-
-impl Unit for Vec<u8> {
-    fn note_in(&self, former: &mut Former, part: Part) {
-        former.keys.insert(self.clone(), part);
-    }
-
-    fn load(units: Vec<Self>) -> Load {
-        Load::Keys(units)
-    }
-}
-
-impl Unit for UnitId {
-    fn note_in(&self, former: &mut Former, part: Part) {
-        former.units.insert(*self, part);
-    }
-
-    fn load(units: Vec<Self>) -> Load {
-        Load::Units(units)
-    }
-}
-
-/// What a plan is about, in words.
-fn why(level: Level, before: &Assessment, after: &Assessment) -> String {
-    let load: u64 = before.part_loads.iter().sum();
-    let gathers = before.cut > after.cut;
-    let evens = before.part_overload > after.part_overload + 0.01 * load as f64;
-    let mut why = Vec::new();
-    if gathers {
-        let (unit, from, to) = (level.name(), 100.0 * before.cut_share(), 100.0 * after.cut_share());
-        why.push(format!("{unit} that are accessed together lie apart: {from:.1} % of their ties, {to:.1} % after"));
-    }
-    if evens || !gathers {
-        let (from, to) = (before.part_balance, after.part_balance);
-        why.push(format!("writers wait where the load is: {from:.2} times the average, {to:.2} after"));
-    }
-    why.join("; ")
 }

@@ -2,8 +2,9 @@
 //!
 //! A group that lies apart takes longer than one of the same size that lies together; by how much, for each edge of a path through its keys
 //! that is cut, is the price of a cut ([`Costs::cut_ns`]). While no group of a size lies together, which is how every store begins, the
-//! price is a guess, and never more than a share of what such a group was seen to take. Once some do, it is the difference between the two, and the
-//! guess is forgotten: a plan whose premise was wrong takes its own ground away.
+//! price is a guess ([`Costs::is_guess`]), and never more than a share of what such a group was seen to take. Once some do, it is the difference between
+//! the two, and the guess is forgotten: a plan whose premise was wrong takes its own ground away. Times of operations scatter widely, those that wait
+//! for a device the most: what counts is the least that the difference is likely to be, or chance would move keys where nothing is to be had.
 //!
 //! The price of uneven load is what writers were seen to wait for each other's lanes ([`Costs::waited_ns`]), less what they would wait if the same
 //! load were even. (Not where writes go through the journal that all partitions share: there evenness saves nothing, and nobody asks.)
@@ -20,16 +21,42 @@ const GUESS_NS: [f64; 2] = [200.0, 6_000.0];
 /// The share of the time of a group that lies apart which is guessed to be the price of its lying apart, at most.
 const GUESS_SHARE_MAX: [f64; 2] = [0.1, 0.7];
 /// So many groups of a size and a kind have been timed, or it is not known how long they take.
-const TIMED_MIN: f64 = 16.0;
+const TIMED_MIN: f64 = 8.0;
+
+/// A mean is likely not farther from the truth than so many times its standard error.
+const ERRORS: f64 = 2.0;
+
+/// What groups take, and how far off that may be: the variance of the mean.
+#[derive(Clone, Copy)]
+struct Mean {
+    ns: f64,
+    variance: f64,
+}
+
+impl Mean {
+    /// Of so many times, by their sum and the sum of their squares; `None`: they are too few.
+    fn of(count: f64, sum_ns: f64, sum_ns2: f64) -> Option<Self> {
+        let ns = sum_ns / count;
+        (count >= TIMED_MIN).then(|| Self { ns, variance: (sum_ns2 / count - ns * ns).max(0.0) / count })
+    }
+}
+
+/// What a cut edge costs.
+#[derive(Clone, Copy, Default)]
+struct Price {
+    ns: f64,
+    /// Most of it is not measured.
+    is_guess: bool,
+}
 
 /// What was timed lately, by the half-life of the window.
 #[derive(Default)]
 pub(crate) struct Costs {
     times: Times,
     /// For each way and size: what a group takes that lies together, as far as was known last.
-    together_ns: [Vec<Option<f64>>; 2],
+    together: [Vec<Option<Mean>>; 2],
     /// For each way: what a cut edge costs, as far as was known last.
-    cut_ns: [Option<f64>; 2],
+    cut: [Option<Price>; 2],
     /// How many edges of paths through groups there were, by way.
     edges: [f64; 2],
     /// What writers waited for lanes since the placement changed, and how many keys they wrote.
@@ -47,21 +74,21 @@ impl Costs {
         for (known, new) in self.times.0.iter_mut().flatten().zip(new) {
             known.together = known.together * factor + new.together;
             known.together_ns = known.together_ns * factor + new.together_ns;
+            known.together_ns2 = known.together_ns2 * factor + new.together_ns2;
             known.apart = known.apart * factor + new.apart;
             known.apart_ns = known.apart_ns * factor + new.apart_ns;
+            known.apart_ns2 = known.apart_ns2 * factor + new.apart_ns2;
             known.apart_cut = known.apart_cut * factor + new.apart_cut;
         }
         let others = [&mut self.samples, &mut self.weight, &mut self.waited_ns, &mut self.writes];
         self.edges.iter_mut().chain(others).for_each(|value| *value *= factor);
         self.waited_ns += waited_ns;
         for way in Way::ALL {
-            self.together_ns[way.index()].resize(GROUP_KEYS_MAX + 1, None);
-            for (known, timed) in self.together_ns[way.index()].iter_mut().zip(&self.times.0[way.index()]) {
-                if timed.together >= TIMED_MIN {
-                    *known = Some(timed.together_ns / timed.together);
-                }
+            self.together[way.index()].resize(GROUP_KEYS_MAX + 1, None);
+            for (known, timed) in self.together[way.index()].iter_mut().zip(&self.times.0[way.index()]) {
+                *known = Mean::of(timed.together, timed.together_ns, timed.together_ns2).or(*known);
             }
-            self.cut_ns[way.index()] = self.measured(way).or(self.cut_ns[way.index()]);
+            self.cut[way.index()] = self.priced(way).or(self.cut[way.index()]);
         }
     }
 
@@ -94,7 +121,7 @@ impl Costs {
 
     /// What one cut edge costs of reads, or of writes.
     pub(crate) fn cut_ns_of(&self, way: Way) -> f64 {
-        self.cut_ns[way.index()].unwrap_or(0.0)
+        self.cut[way.index()].unwrap_or_default().ns
     }
 
     /// What one cut edge costs of those that the window knows, reads and writes as they come.
@@ -104,30 +131,36 @@ impl Costs {
         if edges > 0.0 { Way::ALL.into_iter().map(price).sum::<f64>() / edges } else { 0.0 }
     }
 
+    /// Whether most of that is a guess: nothing, or little, was seen to lie together.
+    pub(crate) fn is_guess(&self) -> bool {
+        let price = |way: &Way| self.cut[way.index()].unwrap_or_default();
+        let worth = |way: Way| price(&way).ns * self.edges[way.index()];
+        let guessed: f64 = Way::ALL.into_iter().filter(|way| price(way).is_guess).map(worth).sum();
+        guessed > Way::ALL.into_iter().map(worth).sum::<f64>() / 2.0
+    }
+
     /// What writers waited for lanes, in the window.
     pub(crate) fn waited_ns(&self) -> f64 {
         self.waited_ns
     }
 
     /// The mean over the sizes, each by how much of it lies apart.
-    fn measured(&self, way: Way) -> Option<f64> {
-        let (mut saving_ns, mut cut) = (0.0, 0.0);
-        for (timed, together_ns) in self.times.0[way.index()].iter().zip(&self.together_ns[way.index()]) {
-            if timed.apart < TIMED_MIN {
-                continue;
+    fn priced(&self, way: Way) -> Option<Price> {
+        let (mut measured_ns, mut variance, mut guessed_ns, mut cut) = (0.0, 0.0, 0.0, 0.0);
+        for (timed, together) in self.times.0[way.index()].iter().zip(&self.together[way.index()]) {
+            let Some(apart) = Mean::of(timed.apart, timed.apart_ns, timed.apart_ns2) else { continue };
+            if let Some(together) = together {
+                measured_ns += timed.apart * (apart.ns - together.ns);
+                variance += timed.apart.powi(2) * (apart.variance + together.variance);
+            } else {
+                let guess_ns = GUESS_NS[way.index()] * timed.apart_cut / timed.apart;
+                guessed_ns += timed.apart * guess_ns.min(GUESS_SHARE_MAX[way.index()] * apart.ns);
             }
-            let apart_ns = timed.apart_ns / timed.apart;
-            let gap_ns = match together_ns {
-                Some(together_ns) => (apart_ns - together_ns).max(0.0),
-                None => {
-                    let guess_ns = GUESS_NS[way.index()] * timed.apart_cut / timed.apart;
-                    guess_ns.min(GUESS_SHARE_MAX[way.index()] * apart_ns)
-                }
-            };
-            saving_ns += timed.apart * gap_ns;
             cut += timed.apart_cut;
         }
-        (cut > 0.0).then(|| saving_ns / cut)
+        let measured_ns = (measured_ns - ERRORS * variance.sqrt()).max(0.0);
+        let ns = (measured_ns + guessed_ns) / cut;
+        (cut > 0.0).then_some(Price { ns, is_guess: guessed_ns > measured_ns })
     }
 }
 
@@ -154,11 +187,15 @@ mod tests {
         times
     }
 
-    fn price(timed: Timed) -> f64 {
+    fn known(timed: Timed) -> Costs {
         let mut costs = Costs::default();
         costs.note_group(Way::Write, 10, 100.0);
         costs.add(1.0, &writes_of_ten(timed), 0.0);
-        costs.cut_ns()
+        costs
+    }
+
+    fn price(timed: Timed) -> f64 {
+        known(timed).cut_ns()
     }
 
     #[test]
@@ -170,15 +207,58 @@ mod tests {
         let together = |each_ns: f64| Timed { together: 50.0, together_ns: 50.0 * each_ns, ..apart };
         assert_eq!(price(together(16_000.0)), 8_000.0);
         assert_eq!(price(together(90_000.0)), 0.0, "lying apart costs nothing");
-        assert_eq!(price(Timed { apart: 9.0, ..apart }), 0.0, "few say nothing");
+        assert_eq!(price(Timed { apart: 7.0, ..apart }), 0.0, "few say nothing");
+    }
+
+    /// Times that scatter as much as they are long: of 100 and 400 of them, means of 80 and 70 us say nothing, and of as many hundred times more they do.
+    #[test]
+    fn a_difference_that_chance_may_have_made_is_none_and_the_least_that_it_is_likely_to_be_counts() {
+        let timed = |times: f64| {
+            let (together, apart) = (100.0 * times, 400.0 * times);
+            let (together_ns, apart_ns) = (together * 70_000.0, apart * 80_000.0);
+            let (together_ns2, apart_ns2) = (2.0 * together * 70_000f64.powi(2), 2.0 * apart * 80_000f64.powi(2));
+            Timed { together, together_ns, together_ns2, apart, apart_ns, apart_ns2, apart_cut: 8.0 * apart }
+        };
+        assert_eq!(price(timed(1.0)), 0.0);
+        // Two standard errors: twice the root of 70^2 / 10,000 + 80^2 / 40,000, in microseconds.
+        let least_ns = 10_000.0 - 2.0 * (4_900.0f64 / 10_000.0 + 6_400.0 / 40_000.0).sqrt() * 1_000.0;
+        assert!((price(timed(100.0)) - least_ns / 8.0).abs() < 1e-6, "{}", price(timed(100.0)));
+    }
+
+    #[test]
+    fn a_price_is_a_guess_until_groups_were_timed_that_lie_together() {
+        let apart = Timed { apart: 100.0, apart_ns: 8e6, apart_cut: 800.0, ..Timed::default() };
+        assert!(known(apart).is_guess());
+        let both = Timed { together: 50.0, together_ns: 50.0 * 16_000.0, ..apart };
+        let mut costs = known(both);
+        assert!(!costs.is_guess());
+        // It stays known where groups change, and lie apart.
+        (0..20).for_each(|_| costs.add(0.5, &writes_of_ten(apart), 0.0));
+        assert!(!costs.is_guess() && costs.cut_ns() == 8_000.0);
+        // Reads are guessed at, and are worth less than what is known until there are many.
+        let mut times = writes_of_ten(apart);
+        times.0[Way::Read.index()][10] = apart;
+        costs.note_group(Way::Write, 10, 100.0);
+        costs.note_group(Way::Read, 10, 100.0);
+        costs.add(1.0, &times, 0.0);
+        assert!(!costs.is_guess());
+        costs.note_group(Way::Read, 10, 10_000.0);
+        assert!(costs.is_guess());
+        assert!(!Costs::default().is_guess(), "nothing is worth nothing");
     }
 
     #[test]
     fn what_was_known_stays_known_when_no_group_lies_apart_any_more_and_what_is_timed_anew_replaces_it() {
         let mut costs = Costs::default();
         costs.note_group(Way::Write, 10, 1.0);
-        let both =
-            Timed { together: 50.0, together_ns: 50.0 * 16_000.0, apart: 100.0, apart_ns: 8e6, apart_cut: 800.0 };
+        let both = Timed {
+            together: 50.0,
+            together_ns: 50.0 * 16_000.0,
+            apart: 100.0,
+            apart_ns: 8e6,
+            apart_cut: 800.0,
+            ..Timed::default()
+        };
         costs.add(1.0, &writes_of_ten(both), 0.0);
         for _ in 0..20 {
             costs.add(0.5, &Times::default(), 0.0);

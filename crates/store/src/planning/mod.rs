@@ -7,6 +7,7 @@
 //! | `graph` | the graph of accesses |
 //! | `coarse` | ranges that bear too much to be balanced, and such that nobody asks for |
 //! | `brain` | the loop itself, pure: what is seen goes in, what to move comes out |
+//! | `draft` | a plan as moves, all of it or a part to learn from |
 //! | `former` | what a plan gave, measured |
 //! | `plans` | what became of plans, in memory and on disk |
 //! | `settings` | how often, how much, how fast |
@@ -26,6 +27,7 @@ mod brain;
 mod brain_tests;
 mod coarse;
 mod costs;
+mod draft;
 mod former;
 mod graph;
 mod plans;
@@ -55,7 +57,8 @@ use crate::pinned::{Crew, Evener};
 use crate::placement::Cuts;
 use crate::pulse::Pulse;
 use crate::{Options, Placement, Store};
-use brain::{Brain, Draft, Load, Sight, Sizes, Thought, way_ns};
+use brain::{Brain, Sight, Sizes, Thought, way_ns};
+use draft::{Draft, Load};
 
 /// How often rings are drained: they hold about so much of a busy thread's samples.
 const DRAIN: Duration = Duration::from_millis(100);
@@ -282,6 +285,7 @@ impl Driver {
         });
         let looked_ns = (self.clock)() - begun_ns;
         brain.spent(now_ns, looked_ns);
+        self.watch.set_close(brain.learns());
         {
             let mut plans = lock(&self.plans);
             plans.planning_ns += looked_ns;
@@ -290,7 +294,7 @@ impl Driver {
         let mut judged = false;
         if let Some(outcome) = brain.take_outcome() {
             let mut plans = lock(&self.plans);
-            if let Some(last) = plans.last.iter_mut().rev().find(|plan| plan.level != Level::Home) {
+            if let Some(last) = plans.last.iter_mut().rev().find(|plan| plan.level != Level::Home && !plan.probe) {
                 // Promised for the time of its trial, which may have been longer than was asked for.
                 let promised_ns = outcome.promised_ns.max(1.0);
                 last.obtained_ns_per_s = Some(last.predicted_ns_per_s * outcome.saved_ns / promised_ns);
@@ -409,7 +413,8 @@ impl Driver {
         let mut brain = lock(&self.brain);
         // What was done while it moved says nothing of what it gave.
         self.take_in(&mut brain, &self.mover.topology.get().1.placement, now_ns + took_ns);
-        brain.carried(now_ns + took_ns, draft.level, error.is_none(), work.cost_ns as f64);
+        brain.carried(now_ns + took_ns, &draft, error.is_none(), work.cost_ns as f64);
+        self.watch.set_close(brain.learns());
         drop(brain);
         let mut plans = lock(&self.plans);
         plans.made += 1;
@@ -435,6 +440,7 @@ impl Driver {
             predicted_cost_ns: draft.predicted_cost_ns as u64,
             cost_ns: work.cost_ns,
             kept: None,
+            probe: draft.is_probe,
             error: error.map(|error| error.to_string()),
         };
         plans.push(report);
@@ -448,12 +454,13 @@ impl Driver {
         instances.map(|it| way_ns(it.engine.capabilities(), it.has_unsynced())).fold(0.0, f64::max)
     }
 
-    /// How large records and the store are, about.
+    /// How large records and the store are, about. What waits for an engine is left where it is: to bring it in each time that somebody looks is what
+    /// waiting is to save.
     fn sizes(&self) -> Sizes {
         let (mut keys, mut bytes) = (0, 0);
         for instance in self.mover.instances.iter() {
             // One that does not say counts as empty: nothing that moves out of it is dear.
-            let Ok(stats) = instance.engine.stats() else { continue };
+            let Ok(stats) = instance.raw().stats() else { continue };
             keys += stats.keys.unwrap_or(0);
             bytes += stats.logical_bytes.or(stats.physical_bytes).unwrap_or(0);
         }

@@ -90,6 +90,9 @@ pub struct PlanReport {
     pub cost_ns: u64,
     /// Whether it gave at least half of what was promised; `None`: not judged yet.
     pub kept: Option<bool>,
+    /// Whether it moved a part of a plan to learn what the rest would be worth; such are not judged.
+    #[serde(default)]
+    pub probe: bool,
     /// Why it was given up, if it was.
     pub error: Option<String>,
 }
@@ -267,6 +270,7 @@ pub(crate) mod tests {
             predicted_cost_ns: 1_000_000,
             cost_ns: 2_000_000,
             kept: Some(true),
+            probe: false,
             error: None,
         }
     }

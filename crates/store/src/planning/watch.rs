@@ -4,14 +4,16 @@
 //! [`TIMED`] is timed as well, by the number of its keys and by whether they lay together.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use biombo_base::clock::monotonic_ns;
 use biombo_engine::Op;
 use biombo_tracker::{GROUP_KEYS_MAX, Rates, Tracker};
 
-/// One group in so many is timed: a prime, so that callers who do things in turn have each of them timed.
+/// One group in so many is timed, and more often while something was moved to learn from: primes, so that callers who do things in turn have each of
+/// them timed.
 const TIMED: u32 = 13;
+const TIMED_CLOSELY: u32 = 7;
 /// A group that took so many times longer than is usual for its like counts as one that took just that: a thread that the processor was taken
 /// from says nothing about partitions.
 const OUTLIER_TIMES: u64 = 4;
@@ -44,22 +46,24 @@ impl Watch {
         Self { tracker: Tracker::new(rates), meter: Meter::default(), spans }
     }
 
-    /// A write of `ops`, done by `run`; `place` says which partition owns a key.
+    /// An operation that is written for itself.
+    #[inline]
+    pub(crate) fn write_one(&self, op: &Op<'_>) {
+        if let Some(key) = key_of(op) {
+            self.tracker.write(key);
+        }
+    }
+
+    /// An atomic write of several `ops`, done by `run`; `place` says which partition owns a key.
     #[inline]
     pub(crate) fn write<R>(&self, ops: &[Op<'_>], place: impl Fn(&[u8]) -> usize, run: impl FnOnce() -> R) -> R {
-        if let [op] = ops {
-            if let Some(key) = key_of(op) {
-                self.tracker.write(key);
-            }
-            return run();
-        }
         self.tracker.write_group(ops.len(), || ops.iter().filter_map(key_of));
         self.meter.time(Way::Write, ops.len(), || ops.iter().filter_map(key_of).map(place), run)
     }
 
     /// Operations that are written for themselves.
     pub(crate) fn write_each(&self, ops: &[Op<'_>]) {
-        ops.iter().filter_map(key_of).for_each(|key| self.tracker.write(key));
+        ops.iter().for_each(|op| self.write_one(op));
     }
 
     /// A read of several keys, done by `run`.
@@ -76,6 +80,11 @@ impl Watch {
         }
         self.tracker.read_group(keys.len(), || keys.iter().map(AsRef::as_ref));
         self.meter.time(Way::Read, keys.len(), || keys.iter().map(|key| place(key.as_ref())), run)
+    }
+
+    /// Time groups often from now on, or no more.
+    pub(crate) fn set_close(&self, is_close: bool) {
+        self.meter.every.store(if is_close { TIMED_CLOSELY } else { TIMED }, Ordering::Relaxed);
     }
 
     /// The times since the last call.
@@ -101,6 +110,8 @@ thread_local! {
 struct Sums {
     count: AtomicU64,
     ns: AtomicU64,
+    /// Of their times, in squares of [`COARSE_NS`].
+    squares: AtomicU64,
     /// Cut edges, in thousandths.
     cut: AtomicU64,
     /// What one usually takes; 0: none was timed.
@@ -121,36 +132,50 @@ impl Sums {
         // The first one is not known to be none of the outliers.
         if usual_ns > 0 {
             self.count.fetch_add(1, Ordering::Relaxed);
-            self.ns.fetch_add(took_ns.min(OUTLIER_TIMES * usual_ns), Ordering::Relaxed);
+            let took_ns = took_ns.min(OUTLIER_TIMES * usual_ns);
+            self.ns.fetch_add(took_ns, Ordering::Relaxed);
+            let coarse = (took_ns + COARSE_NS / 2) / COARSE_NS;
+            self.squares.fetch_add(coarse.saturating_mul(coarse), Ordering::Relaxed);
             self.cut.fetch_add((cut * MILLI) as u64, Ordering::Relaxed);
         }
     }
 
-    fn take(&self) -> [f64; 3] {
-        [&self.count, &self.ns, &self.cut].map(|sum| sum.swap(0, Ordering::Relaxed) as f64)
+    /// How often, how long, the squares of that, and by how many edges cut.
+    fn take(&self) -> [f64; 4] {
+        let sums = [&self.count, &self.ns, &self.squares, &self.cut];
+        let [count, ns, squares, cut] = sums.map(|sum| sum.swap(0, Ordering::Relaxed) as f64);
+        [count, ns, squares * (COARSE_NS * COARSE_NS) as f64, cut / MILLI]
     }
 }
 
 /// What threads add to.
 struct Meter {
+    /// One group in so many is timed.
+    every: AtomicU32,
     sums: [[[Sums; 2]; GROUP_KEYS_MAX + 1]; 2],
 }
 
 impl Default for Meter {
     fn default() -> Self {
-        Self { sums: std::array::from_fn(|_| std::array::from_fn(|_| Default::default())) }
+        Self {
+            every: AtomicU32::new(TIMED),
+            sums: std::array::from_fn(|_| std::array::from_fn(|_| Default::default())),
+        }
     }
 }
 
-/// How often groups of one size were timed, how long they took, and by how many edges of a path through their keys they were cut.
+/// How often groups of one size were timed, how long they took (and the squares of that), and by how many edges of a path through their keys they
+/// were cut.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Timed {
     /// Whose keys lay in one partition.
     pub(crate) together: f64,
     pub(crate) together_ns: f64,
+    pub(crate) together_ns2: f64,
     /// Whose keys lay in several.
     pub(crate) apart: f64,
     pub(crate) apart_ns: f64,
+    pub(crate) apart_ns2: f64,
     pub(crate) apart_cut: f64,
 }
 
@@ -166,6 +191,8 @@ impl Default for Times {
 
 /// Of a cut edge, which are counted in whole numbers.
 const MILLI: f64 = 1000.0;
+/// Squares of times are summed in this unit: such of seconds, by the hundreds between two looks, must not overflow.
+const COARSE_NS: u64 = 16;
 
 impl Meter {
     /// Do `run`, and now and then time it.
@@ -179,7 +206,7 @@ impl Meter {
     ) -> R {
         let is_due = LEFT.try_with(|left| {
             let now = left.get();
-            left.set(now.checked_sub(1).unwrap_or(TIMED - 1));
+            left.set(now.checked_sub(1).unwrap_or_else(|| self.every.load(Ordering::Relaxed) - 1));
             now == 0
         });
         if count > GROUP_KEYS_MAX || !is_due.unwrap_or(false) {
@@ -208,8 +235,9 @@ impl Meter {
         let mut times = Times::default();
         for way in Way::ALL {
             for (timed, [together, apart]) in times.0[way.index()].iter_mut().zip(&self.sums[way.index()]) {
-                let ([together, together_ns, _], [apart, apart_ns, cut]) = (together.take(), apart.take());
-                *timed = Timed { together, together_ns, apart, apart_ns, apart_cut: cut / MILLI };
+                let [together, together_ns, together_ns2, _] = together.take();
+                let [apart, apart_ns, apart_ns2, apart_cut] = apart.take();
+                *timed = Timed { together, together_ns, together_ns2, apart, apart_ns, apart_ns2, apart_cut };
             }
         }
         times
@@ -280,26 +308,39 @@ mod tests {
 
     #[test]
     fn groups_are_timed_by_their_size_and_by_whether_they_lie_together() {
-        told::take(|places| 1_000 * places.len() as u64);
+        told::take(|places| 1_600 * places.len() as u64);
         let watch = Watch::new(Rates::default(), false);
         let put = |key: &'static [u8]| Op::Put { key, value: b"" };
-        let (together, apart) = ([put(b"a"), put(b"a2")], [put(b"a"), put(b"b"), put(b"c")]);
+        let (two, three) = ([put(b"a"), put(b"a2")], [put(b"a"), put(b"b"), put(b"c")]);
         let place = |key: &[u8]| usize::from(key[0]);
         for _ in 0..2 * TIMED {
-            watch.write(&together, place, || {});
-            watch.write(&apart, place, || {});
+            watch.write(&two, place, || {});
+            watch.write(&three, place, || {});
             watch.read_group(&[b"a", b"b"], place, || {});
-            watch.write(&[put(b"a")], place, || {});
+            watch.write_one(&put(b"a"));
         }
         let times = watch.take_times();
         let [reads, writes] = &times.0;
         // Three of them in turn, and so each has been timed twice; the first time does not count.
-        let expected = Timed { together: 1.0, together_ns: 2_000.0, ..Timed::default() };
-        assert_eq!(writes[2], expected);
-        assert_eq!(writes[3], Timed { apart: 1.0, apart_ns: 3_000.0, apart_cut: 2.0, ..Timed::default() });
-        assert_eq!(reads[2], Timed { apart: 1.0, apart_ns: 2_000.0, apart_cut: 1.0, ..Timed::default() });
+        let (two_ns, three_ns) = (3_200.0f64, 4_800.0f64);
+        let together = Timed { together: 1.0, together_ns: two_ns, together_ns2: two_ns.powi(2), ..Timed::default() };
+        let apart = |ns: f64, cut| Timed {
+            apart: 1.0,
+            apart_ns: ns,
+            apart_ns2: ns.powi(2),
+            apart_cut: cut,
+            ..Timed::default()
+        };
+        assert_eq!((writes[2], writes[3], reads[2]), (together, apart(three_ns, 2.0), apart(two_ns, 1.0)));
         assert_eq!(writes[1], Timed::default());
         assert_eq!(watch.take_times(), Times::default(), "taken once");
+        let timed = |is_close| {
+            watch.set_close(is_close);
+            (0..20 * TIMED * TIMED_CLOSELY).for_each(|_| watch.write(&three, place, || {}));
+            watch.take_times().0[Way::Write.index()][3].apart as u32
+        };
+        let (closely, seldom) = (timed(true), timed(false));
+        assert!(closely.abs_diff(20 * TIMED) <= 5 && seldom.abs_diff(20 * TIMED_CLOSELY) <= 1, "{closely}, {seldom}");
     }
 
     #[test]
