@@ -134,6 +134,7 @@ fn slice(store: &Store, keys: &[Vec<[u8; 16]>], work: Work, number: usize) -> f6
 fn main() {
     let records: u64 = variable("BIOMBO_WATCH_RECORDS", "2000").parse().expect("a number of records");
     let rounds: usize = variable("BIOMBO_WATCH_ROUNDS", "1").parse().expect("a number of rounds");
+    assert!(rounds > 0, "BIOMBO_WATCH_ROUNDS is from 1");
     let slices: usize = variable("BIOMBO_WATCH_SLICES", "2").parse().expect("a number of slices");
     let home = tempfile::tempdir_in(variable("BIOMBO_WATCH_DIR", &std::env::temp_dir().to_string_lossy()))
         .expect("a directory");
@@ -175,7 +176,8 @@ fn main() {
             ratios.sort_by(f64::total_cmp);
             rates.sort_by(f64::total_cmp);
             let (middle, last) = (ratios.len() / 2, ratios.len() - 1);
-            let (low, high) = (ratios[1.min(last)], ratios[last.saturating_sub(1)]);
+            let outer = usize::from(last > 2);
+            let (low, high) = (ratios[outer], ratios[last - outer]);
             println!(
                 "{engine:12} {name:8} {:.3} M/s not watched   x {:.3} [{low:.3}, {high:.3}]",
                 rates[middle] / 1e6,

@@ -277,6 +277,8 @@ fn keep_cutting(store: &Store) {
 /// Keys of [`keep_grouping`]: as many in each group, and as many groups.
 const MEMBERS: u64 = 10;
 const GROUPS: u64 = 40;
+/// So long after something moved first, a whole plan has begun to.
+const WHOLE_PLAN: Duration = Duration::from_millis(400);
 
 /// The keys that batch `number` of [`keep_grouping`] puts.
 fn grouped(number: u64, stride: u64) -> impl Iterator<Item = (u64, u64)> {
@@ -394,11 +396,15 @@ fn kill_batch_writers(engine: &str, durability: &str, meanwhile: Meanwhile, roun
         }
         let task = format!("{engine} {durability} {name}");
         let child = this_program("child_that_writes_batches", CHILD, &task, &dir.path().join("s"));
+        // Where plans are made, what moves first is a few keys to learn from: every other kill meets that, and the others what comes later.
+        let (late, mut first_moved) = (round % 2 == 1, None);
         let heard = kill_soon(child, &mut dice, &format!("{task}, round {round}"), move |heard: &mut Heard, line| {
+            let is_plan_due = late && first_moved.is_some_and(|at: Instant| at.elapsed() > WHOLE_PLAN);
             if let Some(units) = line.strip_prefix("moved ") {
                 heard.moved += units.parse::<u64>().unwrap_or(0);
+                first_moved.get_or_insert_with(Instant::now);
                 // A plan takes its time: what is waited for is that it moves something.
-                return meanwhile == Meanwhile::Plans;
+                return meanwhile == Meanwhile::Plans && (!late || is_plan_due);
             }
             let numbers_after = |said: &'static str| {
                 line.split(' ').skip_while(move |word| *word != said).skip(1).map(str::parse::<u64>)
@@ -406,12 +412,12 @@ fn kill_batch_writers(engine: &str, durability: &str, meanwhile: Meanwhile, roun
             let mut words = numbers_after("grouped");
             if let (Some(Ok(number)), Some(Ok(stride))) = (words.next(), words.next()) {
                 heard.groups.extend(grouped(number, stride).map(|key| (key, (number, stride))));
-                return false;
+                return is_plan_due;
             }
             let mut words = numbers_after("ack");
             let (Some(Ok(writer)), Some(Ok(number))) = (words.next(), words.next()) else { return false };
             heard.acked[writer as usize] = Some(number);
-            meanwhile != Meanwhile::Plans
+            meanwhile != Meanwhile::Plans || is_plan_due
         });
         moved += heard.moved;
         groups.extend(heard.groups);

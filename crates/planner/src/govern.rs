@@ -10,7 +10,7 @@
 //! 3. **Predictions are corrected**: savings by the factor `trust`, costs by the factor `price`, each the running mean of what came over
 //!    what was predicted, within bounds; both drift back to 1, so that nothing is held against a workload forever.
 //! 4. One plan at a time: while one moves or is on trial, none is begun. A part that is moved to learn from ([`Governor::probed`]) is paid for and has
-//!    no trial; where it taught nothing, that is a disappointment.
+//!    no trial; where it taught nothing, a rest follows.
 //!
 //! The ledger is an instance of rent or buy (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", Algorithmica 1988): what
 //! staying put costs must first have grown to what moving costs.
@@ -264,10 +264,11 @@ impl Governor {
         self.moved(now_ns, cost_ns);
     }
 
-    /// Nothing could be learnt of what was moved for that: it counts as a plan that disappointed.
+    /// Nothing could be learnt of what was moved for that: a rest follows, as after a plan that disappointed. The margin stays: nobody knows whether it
+    /// would have.
     pub fn learnt_nothing(&mut self, now_ns: u64) {
         self.pass(now_ns);
-        self.disappointed();
+        self.rest();
     }
 
     /// The plan was given up after it had slowed the foreground by `cost_ns`. It counts as one that disappointed.
@@ -325,9 +326,13 @@ impl Governor {
         Some(outcome)
     }
 
-    fn disappointed(&mut self) {
+    fn rest(&mut self) {
         self.rest_until_ns = self.now_ns.saturating_add(self.rest_ns);
         self.rest_ns = self.rest_ns.saturating_mul(2).min(self.rules.rest_max_ns);
+    }
+
+    fn disappointed(&mut self) {
+        self.rest();
         self.margin = (self.margin * 2.0).min(MARGIN_TIMES_MAX * self.rules.margin);
     }
 }

@@ -194,7 +194,11 @@ fn what_is_moved_to_learn_from_is_paid_for_and_judged_by_nobody_and_followed_by_
     governor.probed(0, 0.01e9);
     governor.learnt_nothing(0);
     assert_eq!(governor.decide(0, &proposal(0.5, 1e6)), Verdict::Resting { until_ns: SECOND });
-    assert_eq!(governor.decide(SECOND, &proposal(0.5, 1e6)), Verdict::Go);
+    // A margin of 1.5 as before, not of 3, and a longer rest the next time.
+    assert_eq!(governor.decide(SECOND, &proposal(0.005, 0.3e9 / 1.7)), Verdict::Go);
+    governor.probed(SECOND, 0.0);
+    governor.learnt_nothing(SECOND);
+    assert_eq!(governor.decide(SECOND, &proposal(0.5, 1e6)), Verdict::Resting { until_ns: 3 * SECOND });
 }
 
 /// Carries out a plan at `now`, of which a share of the promise comes true, and gives the end of the trial.

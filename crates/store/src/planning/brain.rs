@@ -60,8 +60,9 @@ const ROOM_BESIDE_BYTES: u64 = 128 << 20;
 const NO_ROOM: &str = "too little room is left on a disk";
 /// Keys that go home in one plan.
 const HOME_MAX: usize = 8192;
-/// After a move to learn from: so long operations are timed at least, before anything is made of it.
+/// After a move to learn from: so long operations are timed at least, and at most, before anything is made of it.
 const PROBE_NS: u64 = 300_000_000;
+const LEARN_NS: u64 = 4_000_000_000;
 const PROBE: &str = "to learn what it is worth, a part of what would go to one partition: ";
 
 /// What the store says when it is asked.
@@ -83,10 +84,11 @@ pub(crate) struct Sight<'a> {
     pub(crate) free_bytes: &'a dyn Fn() -> Option<u64>,
 }
 
-/// What each pair of partitions costs that something moves between, where one of them has such an engine, with writes that no sync covers.
-pub(crate) fn way_ns(engine_can: &Capabilities, has_unsynced: bool) -> f64 {
+/// What each pair of partitions costs that something moves between, where one of them has such an engine, with writes that its tree or its device has
+/// not yet.
+pub(crate) fn way_ns(engine_can: &Capabilities, has_writes: bool) -> f64 {
     let keeps_prefix = engine_can.survives_power_cut.is_none_or(|level| level <= Durability::Os);
-    if has_unsynced && engine_can.costly_transactions && !keeps_prefix { WAY_AMONG_WRITES_NS } else { WAY_NS }
+    if has_writes && engine_can.costly_transactions && !keeps_prefix { WAY_AMONG_WRITES_NS } else { WAY_NS }
 }
 
 /// How much there is to move.
@@ -262,12 +264,14 @@ impl Brain {
         }
         self.observe(sight.now_ns);
         if let Some(until_ns) = self.learns_until_ns {
-            if sight.now_ns < self.quiet_until_ns || self.costs.is_guess() && sight.now_ns < until_ns {
+            let has_learnt = !self.costs.is_guess() && self.costs.cut_ns() > 0.0;
+            if sight.now_ns < self.quiet_until_ns || !has_learnt && sight.now_ns < until_ns {
                 return Ok(Thought::Nothing);
             }
             self.learns_until_ns = None;
             if self.costs.is_guess() {
                 self.governor.learnt_nothing(sight.now_ns);
+                return Ok(Thought::Nothing);
             }
         } else if sight.now_ns.saturating_sub(self.asked_ns) < self.settings.interval_ns {
             return Ok(Thought::Nothing);
@@ -328,7 +332,11 @@ impl Brain {
             let prices = self.prices(Level::Keys, &seen.graph, uneven_ns, sizes(), &objective, sight)?;
             match self.weigh(&seen.graph, prices, &objective, sight)? {
                 Ok(proposal) => {
-                    let probe = self.probe(&proposal, prices, &seen.graph, &objective)?;
+                    let probe = self.probe(&proposal, prices, &seen.graph, &objective);
+                    if probe.is_err() {
+                        self.governor.given_up(sight.now_ns, 0.0);
+                    }
+                    let probe = probe?;
                     let mut draft = self.draft(Level::Keys, probe.as_ref().unwrap_or(&proposal), &seen);
                     if probe.is_some() {
                         (draft.is_probe, draft.why) = (true, format!("{PROBE}{}", draft.why));
@@ -456,7 +464,7 @@ impl Brain {
         if !self.costs.is_guess() || saving_ns <= proposal.saving_ns / 2.0 {
             return Ok(None);
         }
-        part_of(proposal, graph, objective, prices, |prices, budget| self.model(prices, budget))
+        part_of(proposal, graph, objective, &self.model(prices, 0)?)
     }
 
     /// The proposal as moves; what it moves is remembered.
@@ -514,10 +522,9 @@ impl Brain {
             (Level::Home, _) => self.governor.moved(now_ns, cost_ns),
             (_, true) if draft.is_probe => {
                 self.governor.probed(now_ns, cost_ns);
-                self.costs.forget_waits();
                 self.former = None;
                 self.quiet_until_ns = now_ns.saturating_add(PROBE_NS);
-                self.learns_until_ns = Some(now_ns.saturating_add(self.settings.rules.trial_ns));
+                self.learns_until_ns = Some(now_ns.saturating_add(LEARN_NS));
             }
             (_, true) => {
                 self.governor.moved(now_ns, cost_ns);

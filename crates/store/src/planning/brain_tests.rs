@@ -206,7 +206,7 @@ fn groups_are_brought_together_by_every_planner_that_knows_edges_and_loads_stay_
         }
         let whole = (0..200).filter(|number| world.width(&group(0, *number)) == 1).count();
         assert!(whole >= 190, "{name}: {whole} of 200 groups lie together; {:?}", world.refused);
-        // An eighth of it to learn from, and then the rest.
+        // A quarter of what goes to one partition to learn from, and then the rest.
         let (probe, first) = (&world.drafts[0], &world.drafts[1]);
         assert!(probe.is_probe && probe.moves.len() == 1 && probe.ways <= 7, "{name}: {probe:?}");
         assert!((20..120).contains(&count_of(probe)), "{name}: {}", count_of(probe));

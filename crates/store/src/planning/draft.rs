@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use biombo_engine::Result;
-use biombo_planner::{AccessGraph, Assessment, CostModel, Objective, Part, Prices, Proposal};
+use biombo_planner::{AccessGraph, Assessment, CostModel, Objective, Part, Proposal, Vertex};
 
 use super::brain::wrong;
 use super::former::Former;
@@ -68,9 +68,9 @@ impl Draft {
 const PARTS: u64 = 4;
 
 /// The part of a proposal that shows what it is worth: of what goes to one partition the quarter that gains the most, so that this one does not stand
-/// out by its load. Of the partitions, the one for which that saves the most. `None` where nothing that goes to one partition saves anything.
-///
-/// What a move costs is left out of the choice: the part is not there to pay for itself. `model` is of a budget in bytes, at the proposal's prices.
+/// out by its load. Keys that are tied to each other go together or not at all, since only a group that is whole shows anything. Of the partitions, that
+/// for which moving all of it gains the most. `None` where nothing gains anything. What a move costs is left out of the choice: the part is not there to
+/// pay for itself. In the time that it takes to go over all edges.
 ///
 /// # Errors
 /// If the proposal does not fit the graph and the objective.
@@ -78,24 +78,71 @@ pub(super) fn part_of(
     proposal: &Proposal,
     graph: &AccessGraph,
     objective: &Objective,
-    prices: Prices,
-    model: impl Fn(Prices, u64) -> Result<CostModel>,
+    model: &CostModel,
 ) -> Result<Option<Proposal>> {
-    let free = Prices { byte_ns: 0.0, pass_ns: 0.0, ..prices };
-    let mut best: Option<Proposal> = None;
-    for to in (0..objective.parts()).map(Part) {
-        let (mut plan, mut bytes) = (graph.owners().to_vec(), 0);
-        for vertex in graph.vertices().filter(|vertex| proposal.plan[vertex.index()] == to) {
-            bytes += if graph.owner(vertex) == to { 0 } else { graph.bytes(vertex) };
-            plan[vertex.index()] = to;
-        }
-        let part = model(free, bytes / PARTS)?.propose(graph, &plan, objective).map_err(wrong)?;
-        if part.after.moved_units > 0 && best.as_ref().is_none_or(|best| part.saving_ns > best.saving_ns) {
-            best = Some(part);
+    let mut bundles = bundles(graph, &proposal.plan);
+    bundles.retain(|bundle| bundle.gain > 0.0);
+    let mut gains: BTreeMap<Part, f64> = BTreeMap::new();
+    bundles.iter().for_each(|bundle| *gains.entry(bundle.to).or_default() += bundle.gain);
+    let Some((to, _)) = gains.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b)) else { return Ok(None) };
+    bundles.retain(|bundle| bundle.to == to);
+    let rate = |bundle: &Bundle| bundle.gain / bundle.bytes.max(1) as f64;
+    bundles.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    let enough = bundles.iter().map(|bundle| bundle.bytes).sum::<u64>() / PARTS;
+    let (mut plan, mut bytes) = (graph.owners().to_vec(), 0);
+    for bundle in bundles {
+        bundle.units.iter().for_each(|unit| plan[unit.index()] = to);
+        bytes += bundle.bytes;
+        if bytes >= enough {
+            break;
         }
     }
-    let model = model(prices, 0)?;
-    Ok(best.map(|best| Proposal { cost_ns: model.moving_ns(&best.after), ..best }))
+    let after = objective.assess(graph, &plan).map_err(wrong)?;
+    let saving_ns = model.running_ns(&proposal.before) - model.running_ns(&after);
+    let cost_ns = model.moving_ns(&after);
+    Ok(Some(Proposal { plan, after, saving_ns, cost_ns, ..proposal.clone() }))
+}
+
+/// Units that move to one partition and are tied to each other, directly or by others of them.
+struct Bundle {
+    to: Part,
+    units: Vec<Vertex>,
+    bytes: u64,
+    /// How much less is cut if they move and nothing else does.
+    gain: f64,
+}
+
+fn bundles(graph: &AccessGraph, plan: &[Part]) -> Vec<Bundle> {
+    let moves = |vertex: Vertex| plan[vertex.index()] != graph.owner(vertex);
+    let mut seen = vec![false; graph.len()];
+    let mut found = Vec::new();
+    for first in graph.vertices() {
+        if seen[first.index()] || !moves(first) {
+            continue;
+        }
+        let to = plan[first.index()];
+        seen[first.index()] = true;
+        let (mut units, mut at, mut gain) = (vec![first], 0, 0.0);
+        while at < units.len() {
+            let unit = units[at];
+            for (other, weight) in graph.neighbours(unit) {
+                let goes_along = moves(other) && plan[other.index()] == to;
+                // A tie within the bundle is met from both of its ends.
+                let share = if goes_along { 0.5 } else { 1.0 };
+                let stays_cut = !goes_along && graph.owner(other) != to;
+                let was_cut = graph.owner(other) != graph.owner(unit);
+                gain += share * weight as f64 * (f64::from(u8::from(was_cut)) - f64::from(u8::from(stays_cut)));
+                if goes_along && !seen[other.index()] {
+                    seen[other.index()] = true;
+                    units.push(other);
+                }
+            }
+            at += 1;
+        }
+        let bytes = units.iter().map(|unit| graph.bytes(*unit)).sum();
+        found.push(Bundle { to, units, bytes, gain });
+    }
+    found
 }
 
 /// What can be moved.

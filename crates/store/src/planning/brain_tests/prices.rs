@@ -23,6 +23,31 @@ fn what_saves_little_is_not_moved_where_moves_write_what_users_have_put_into_a_t
     }
 }
 
+/// A part that was cut by bytes made no group of few whole, and taught nothing. (Mutation: keys that are taken one by one.)
+#[test]
+fn what_is_moved_to_learn_from_are_whole_groups_however_few_there_are_and_also_where_they_overlap() {
+    for (count, hub) in [(8, false), (16, false), (12, true)] {
+        let mut world = World::new(DEFAULT_PLANNER);
+        let mut choose = |random: &mut fastrand::Rng| {
+            let mut group = group(0, random.u64(0..count));
+            group[0] = if hub { 9_999 } else { group[0] };
+            group
+        };
+        for _ in 0..4 {
+            world.second(Kind::Write, 4000, &mut choose);
+            if !world.drafts.is_empty() {
+                break;
+            }
+        }
+        assert!(matches!(&world.drafts[..], [probe] if probe.is_probe), "{count}: {:?}", world.drafts);
+        let whole =
+            |world: &World| (0..count).filter(|number| world.width(&group(0, *number)[1..]) == 1).count() as u64;
+        assert!((1..=count / 2).contains(&whole(&world)), "{} of {count} groups are together", whole(&world));
+        (0..4).for_each(|_| world.second(Kind::Write, 4000, &mut choose));
+        assert!(hub || whole(&world) == count, "{} of {count} groups; {:?}", whole(&world), world.refused);
+    }
+}
+
 /// (Mutations: no look at what is free; one that small stores can never pass.)
 #[test]
 fn nothing_moves_unasked_where_little_room_is_left_until_there_is_more() {
