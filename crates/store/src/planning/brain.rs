@@ -84,11 +84,10 @@ pub(crate) struct Sight<'a> {
     pub(crate) free_bytes: &'a dyn Fn() -> Option<u64>,
 }
 
-/// What each pair of partitions costs that something moves between, where one of them has such an engine, with writes that its tree or its device has
-/// not yet.
-pub(crate) fn way_ns(engine_can: &Capabilities, has_writes: bool) -> f64 {
+/// What each pair of partitions costs that something moves between, where one of them has such an engine, with writes that no sync covers.
+pub(crate) fn way_ns(engine_can: &Capabilities, has_unsynced: bool) -> f64 {
     let keeps_prefix = engine_can.survives_power_cut.is_none_or(|level| level <= Durability::Os);
-    if has_writes && engine_can.costly_transactions && !keeps_prefix { WAY_AMONG_WRITES_NS } else { WAY_NS }
+    if has_unsynced && engine_can.costly_transactions && !keeps_prefix { WAY_AMONG_WRITES_NS } else { WAY_NS }
 }
 
 /// How much there is to move.

@@ -23,6 +23,9 @@ const GUESS_SHARE_MAX: [f64; 2] = [0.1, 0.7];
 /// So many groups of a size and a kind have been timed, or it is not known how long they take.
 const TIMED_MIN: f64 = 8.0;
 
+/// Sizes of which no group was seen to lie together are like those that were, unless they are so many times as much: batches that write something new
+/// each time never lie together, and must not make a guess of what is known of others for good.
+const GUESSED_TIMES_MAX: f64 = 9.0;
 /// What groups take changes more slowly than which they are, and takes many times to be known.
 const SLOWLY: f64 = 4.0;
 /// A mean is likely not farther from the truth than so many times its standard error.
@@ -169,8 +172,7 @@ impl Costs {
         self.waited_ns
     }
 
-    /// The mean over the sizes, each by how much of it lies apart. Sizes of which none was seen to lie together are like those that were, where these
-    /// are more.
+    /// The mean over the sizes, each by how much of it lies apart.
     fn priced(&self, way: Way) -> Option<Price> {
         let (mut measured_ns, mut variance, mut measured_cut) = (0.0, 0.0, 0.0);
         let (mut guessed_ns, mut guessed_cut) = (0.0, 0.0);
@@ -187,7 +189,7 @@ impl Costs {
             }
         }
         let least_ns = (measured_ns - ERRORS * variance.sqrt()).max(0.0);
-        let is_guess = guessed_cut > measured_cut;
+        let is_guess = guessed_cut > GUESSED_TIMES_MAX * measured_cut;
         let (ns, cut) =
             if is_guess { (least_ns + guessed_ns, measured_cut + guessed_cut) } else { (least_ns, measured_cut) };
         (cut > 0.0).then(|| Price { ns: ns / cut, is_guess })
@@ -288,10 +290,17 @@ mod tests {
         // Where apart is known to cost nothing, a few groups of another size are no reason to ask again.
         let mut times = writes_of_ten(Timed { together: 50.0, together_ns: 50.0 * 80_000.0, ..apart });
         times.0[Way::Write.index()][12] = Timed { apart: 10.0, apart_ns: 8e5, apart_cut: 90.0, ..Timed::default() };
-        let mut costs = Costs::default();
-        costs.note_group(Way::Write, 10, 100.0);
-        costs.add(1.0, &times, 0.0);
-        assert!(!costs.is_guess() && costs.cut_ns() == 0.0, "{}", costs.cut_ns());
+        let of = |times: &Times| {
+            let mut costs = Costs::default();
+            costs.note_group(Way::Write, 10, 100.0);
+            costs.add(1.0, times, 0.0);
+            (costs.is_guess(), costs.cut_ns())
+        };
+        assert_eq!(of(&times), (false, 0.0));
+        // Nor are many that never lie together a reason to doubt what the others show.
+        times.0[Way::Write.index()][10] = both;
+        times.0[Way::Write.index()][24] = Timed { apart: 300.0, apart_ns: 3e7, apart_cut: 6e3, ..Timed::default() };
+        assert_eq!(of(&times), (false, 8_000.0));
     }
 
     #[test]

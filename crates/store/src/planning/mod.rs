@@ -52,7 +52,6 @@ pub use settings::Repartition;
 pub(crate) use settings::{DEFAULT_PLANNER, Settings};
 pub(crate) use watch::{Watch, Way};
 
-use crate::lane::Instance;
 use crate::migration::{Mover, Pace, Tidier};
 use crate::pinned::{Crew, Evener};
 use crate::placement::Cuts;
@@ -449,12 +448,10 @@ impl Driver {
         *lock(&self.unsaved) = true;
     }
 
-    /// What a pair of partitions costs that something moves between, where it costs most. What waits for its engine will be in its tree, at whatever
-    /// level it was written, before a move has got far.
+    /// What a pair of partitions costs that something moves between, where it costs most.
     fn way_ns(&self) -> f64 {
-        let has_writes = |it: &Instance| it.has_unsynced() || it.deferred.as_ref().is_some_and(|it| !it.is_empty());
         let instances = self.mover.instances.iter();
-        instances.map(|it| way_ns(it.engine.capabilities(), has_writes(it))).fold(0.0, f64::max)
+        instances.map(|it| way_ns(it.engine.capabilities(), it.has_unsynced())).fold(0.0, f64::max)
     }
 
     /// How large records and the store are, about. What waits for an engine is left where it is: to bring it in each time that somebody looks is what

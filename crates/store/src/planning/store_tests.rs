@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use biombo_base::io::Io;
 use biombo_base::io::sim::SimIo;
-use biombo_engine::{Batch, Capabilities, Durability, ErrorKind, Registry, memory};
+use biombo_engine::{Batch, Durability, ErrorKind, Registry, memory};
 
 use super::plans::{Level, PLANS, Plans};
 use super::watch::told;
@@ -483,24 +483,4 @@ fn to_look_how_large_a_store_is_brings_nothing_into_engines_that_get_their_write
         before > 0 && waiting() == before && sizes.store_bytes > 0.0
     });
     assert!(deferred.len() == 8 && left_alone, "{} wait", deferred.len());
-}
-
-/// At `sync`, too, where all that was written is durable, and not in the trees. (Mutation: only writes that no sync covers.)
-#[test]
-fn moves_are_dear_while_what_users_wrote_waits_for_a_tree_whatever_its_durability() {
-    fn tree() -> Capabilities {
-        Capabilities { survives_power_cut: Some(Durability::Sync), ..deferred() }
-    }
-    let mut registry = Registry::new();
-    registry.add(declared(tree));
-    let io: Arc<dyn Io> = Arc::new(SimIo::new(17));
-    let store = options().engine("declared").io(io).open(Path::new("db"), &registry).expect("a store");
-    let driver = &store.inner.planning.as_ref().expect("a loop").driver;
-    let quiet_ns = driver.way_ns();
-    // What waits is brought in when nothing has come for a moment: some looks must have come before that.
-    let is_dear = (0..100).any(|turn| {
-        store.put_with(&key(turn), &value(turn), Durability::Sync).expect("put");
-        driver.way_ns() > 10.0 * quiet_ns
-    });
-    assert!(is_dear && quiet_ns > 0.0, "{quiet_ns} ns");
 }
