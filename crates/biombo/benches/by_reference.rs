@@ -11,31 +11,23 @@
 //! directly. Both ways of reading and all engines take turns; every byte of every value is read either way. `BIOMBO_READ_ENGINES`
 //! names others, `BIOMBO_READ_DIR` another directory.
 
+mod common;
+#[path = "common/draws.rs"]
+mod draws;
+
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use biombo::{Durability, Options, Partitioning, Store};
 
+use common::{key, mixed, variable};
+use draws::draws;
+
 const VALUE_BYTES: usize = 1_000;
 const THREADS: u64 = 2;
 /// Records that each thread draws before it is timed; it reads them over and over.
-const DRAWS: usize = 1 << 20;
-
-fn variable(name: &str, otherwise: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| otherwise.to_owned())
-}
-
-/// Different for each number, and in no order (the finalizer of SplitMix64).
-fn mixed(number: u64) -> u64 {
-    let mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed ^ mixed >> 32
-}
-
-fn key(record: u64) -> [u8; 16] {
-    format!("{:016x}", mixed(record)).into_bytes().try_into().expect("16 digits")
-}
+const DRAWS: u64 = 1 << 20;
 
 fn load(engine: &str, dir: &Path, records: u64) -> Store {
     let options = Options::new().engine(engine).partitioning(Partitioning::None).partitions(1).cache_bytes(2 << 30);
@@ -49,21 +41,6 @@ fn load(engine: &str, dir: &Path, records: u64) -> Store {
         store.put_with(&key(record), &value, Durability::Os).expect("put");
     }
     store
-}
-
-/// The keys that a thread reads: zipfian by rank, ranks spread over all records.
-fn draws(records: u64, thread: u64) -> Vec<[u8; 16]> {
-    let mut sum = 0.0;
-    let mut until = Vec::new();
-    for rank in 1..=records {
-        sum += (rank as f64).powf(-0.99);
-        until.push(sum);
-    }
-    let uniform = |i: u64| (mixed(i) >> 11) as f64 / (1_u64 << 53) as f64;
-    (0..DRAWS as u64)
-        .map(|i| until.partition_point(|until| *until < uniform(i ^ thread << 50) * sum) as u64)
-        .map(|rank| key(mixed(rank) % records))
-        .collect()
 }
 
 /// Reads every byte.
@@ -108,7 +85,7 @@ fn main() {
     let names = variable("BIOMBO_READ_ENGINES", "log,lmdb");
     let names: Vec<&str> = names.split(',').filter(|engine| registry.get(engine).is_ok()).collect();
     let stores: Vec<Store> = names.iter().map(|engine| load(engine, &home.path().join(engine), records)).collect();
-    let keys: Vec<_> = (0..THREADS).map(|thread| draws(records, thread)).collect();
+    let keys: Vec<Vec<_>> = (0..THREADS).map(|thread| draws(records, DRAWS, thread).map(key).collect()).collect();
     let mut rates = vec![Vec::new(); 2 * names.len()];
     for _ in 0..rounds {
         for (i, rates) in rates.iter_mut().enumerate() {

@@ -10,6 +10,8 @@
 //! Records have 16-byte keys in random order and 100-byte values, written one by one with `Os` by two threads; the engine `log` in
 //! eight `hard` partitions and in one instance, the others used directly. The kernel's cache stays as the kill left it.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,21 +19,12 @@ use std::time::{Duration, Instant};
 
 use biombo::{Durability, Options, Partitioning, Store};
 
+use common::{key, variable};
+
 const VALUE_BYTES: usize = 100;
 const CACHE_BYTES: u64 = 256 << 20;
 /// Random reads after the first.
 const READS: u64 = 100_000;
-
-fn variable(name: &str, otherwise: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| otherwise.to_owned())
-}
-
-/// Different for each record, and in no order.
-fn key(record: u64) -> [u8; 16] {
-    let mixed = (record.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    format!("{:016x}", mixed ^ mixed >> 32).into_bytes().try_into().expect("16 digits")
-}
 
 fn open(engine: &str, partitions: u32, dir: &Path) -> Store {
     let partitioning = if partitions > 1 { Partitioning::Hard } else { Partitioning::None };

@@ -12,11 +12,18 @@
 //! `BIOMBO_STALL_PACE` bytes a second at most, less while the clients feel it, as often as it gets to it; how many it came to is told. `max` is the
 //! median of the rounds' maxima, `most` the largest of all. `BIOMBO_STALL_BYTES` go in all rounds together at least, however long that takes. `BIOMBO_STALL_ENGINES` names others, `BIOMBO_STALL_DIR` another directory.
 
+mod common;
+#[path = "common/draws.rs"]
+mod draws;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use biombo::{Durability, Options, Pace, PartitionId, Store};
+
+use common::{key, variable};
+use draws::draws;
 
 const VALUE_BYTES: usize = 1_000;
 const PARTITIONS: u16 = 8;
@@ -24,23 +31,8 @@ const THREADS: u64 = 2;
 /// Moves that take so many times the time of a phase have it end without the bytes that were asked for.
 const LATE_TIMES: u32 = 20;
 
-fn variable(name: &str, otherwise: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| otherwise.to_owned())
-}
-
 fn number(name: &str, otherwise: u64) -> u64 {
     variable(name, &otherwise.to_string()).parse().unwrap_or_else(|_| panic!("{name} is a number"))
-}
-
-/// Different for each number, and in no order (the finalizer of SplitMix64).
-fn mixed(number: u64) -> u64 {
-    let mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed ^ mixed >> 32
-}
-
-fn key(record: u64) -> [u8; 16] {
-    format!("{:016x}", mixed(record)).into_bytes().try_into().expect("16 digits")
 }
 
 fn load(engine: &str, dir: &Path, records: u64) -> Store {
@@ -52,19 +44,6 @@ fn load(engine: &str, dir: &Path, records: u64) -> Store {
     }
     store.flush().expect("flush");
     store
-}
-
-/// Zipfian ranks, spread over all records.
-fn draws(records: u64) -> Vec<u64> {
-    let mut sum = 0.0;
-    let mut until = Vec::new();
-    for rank in 1..=records {
-        sum += (rank as f64).powf(-0.99);
-        until.push(sum);
-    }
-    let uniform = |i: u64| (mixed(i) >> 11) as f64 / (1_u64 << 53) as f64;
-    let rank = |i| until.partition_point(|until| *until < uniform(i) * sum) as u64;
-    (0..1 << 20).map(|i| mixed(rank(i)) % records).collect()
 }
 
 /// Latencies of a phase, in nanoseconds.
@@ -181,7 +160,7 @@ fn main() {
         .expect("a directory");
     let registry = biombo::registry();
     let names = variable("BIOMBO_STALL_ENGINES", "log,lmdb");
-    let draws = draws(records);
+    let draws: Vec<u64> = draws(records, 1 << 20, 0).collect();
     println!("{records} records, {rate} operations a second; microseconds, medians of {rounds} rounds of {seconds} s");
     println!(
         "{:9} {:6} {:7} {:>9} {:>9} {:>9} {:>10} {:>10}   {:>6} {:>6} {:>6}",

@@ -12,11 +12,18 @@
 //! memory lies is chance, too. Two threads do A (half reads, half updates at `os`) and C (reads alone) on zipfian records (0.99), and atomic batches of ten
 //! that lie apart (nine of ten over 50 hot groups), and time nothing but the slice. `BIOMBO_WATCH_ENGINES` names others than log and lmdb, `BIOMBO_WATCH_DIR` another directory.
 
+mod common;
+#[path = "common/draws.rs"]
+mod draws;
+
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use biombo::{Batch, Durability, Options, Partitioning, Repartition, Store};
+
+use common::{key, mixed, variable};
+use draws::draws;
 
 const VALUE_BYTES: usize = 1_000;
 const THREADS: u64 = 2;
@@ -36,21 +43,6 @@ enum Work {
 
 const WORKS: [(Work, &str); 3] = [(Work::A, "A"), (Work::C, "C"), (Work::Batches, "batches")];
 
-fn variable(name: &str, otherwise: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| otherwise.to_owned())
-}
-
-/// Different for each number, and in no order (the finalizer of SplitMix64).
-fn mixed(number: u64) -> u64 {
-    let mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed ^ mixed >> 32
-}
-
-fn key(record: u64) -> [u8; 16] {
-    format!("{:016x}", mixed(record)).into_bytes().try_into().expect("16 digits")
-}
-
 fn load(engine: &str, dir: &Path, records: u64, is_watched: bool) -> Store {
     let hour = Repartition::every(Duration::from_secs(3600)).expect("an hour");
     let options = Options::new().engine(engine).partitioning(Partitioning::Hard).partitions(8).cache_bytes(2 << 30);
@@ -61,21 +53,6 @@ fn load(engine: &str, dir: &Path, records: u64, is_watched: bool) -> Store {
         store.put_with(&key(record), &[record as u8; VALUE_BYTES], Durability::Os).expect("put");
     }
     store
-}
-
-/// The keys that a thread goes over: zipfian by rank, ranks spread over all records.
-fn draws(records: u64, thread: u64) -> Vec<[u8; 16]> {
-    let mut sum = 0.0;
-    let mut until = Vec::new();
-    for rank in 1..=records {
-        sum += (rank as f64).powf(-0.99);
-        until.push(sum);
-    }
-    let uniform = |i: u64| (mixed(i) >> 11) as f64 / (1_u64 << 53) as f64;
-    (0..DRAWS as u64)
-        .map(|i| until.partition_point(|until| *until < uniform(i ^ thread << 50) * sum) as u64)
-        .map(|rank| key(mixed(rank) % records))
-        .collect()
 }
 
 /// The keys of groups, one group after another.
@@ -140,7 +117,8 @@ fn main() {
         .expect("a directory");
     let registry = biombo::registry();
     let names = variable("BIOMBO_WATCH_ENGINES", "log,lmdb");
-    let singles: Vec<_> = (0..THREADS).map(|thread| draws(records, thread)).collect();
+    let singles: Vec<Vec<_>> =
+        (0..THREADS).map(|thread| draws(records, DRAWS as u64, thread).map(key).collect()).collect();
     let grouped: Vec<_> = (0..THREADS).map(|thread| groups(records, thread)).collect();
     println!(
         "watched by not, {THREADS} threads, {records} records, os: {rounds} rounds of {slices} slices each; the second least and the second largest\n\

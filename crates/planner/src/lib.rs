@@ -30,3 +30,4 @@ pub use graph::{AccessGraph, GraphBuilder, Part, TOTAL_MAX, Vertex};
 pub use planners::{Planner, planner, planners};
 pub use relabel::relabel;
 pub use request::{PARTS_MAX, Request, Start};
+pub use trim::tied_moves;

@@ -97,8 +97,22 @@ impl PartialEq for Ranked {
 
 impl Eq for Ranked {}
 
-/// The plan's moves in groups.
-fn groups(graph: &AccessGraph, plan: &[Part], budget_bytes: u64) -> Vec<Group> {
+/// The moves of a plan that are tied to each other: units that move to one part, each with all those that it is tied to by others of them. In order of
+/// their first units, in the time that it takes to go over all edges. The plan has a part for each vertex.
+///
+/// ```
+/// use biombo_planner::{GraphBuilder, Part, tied_moves};
+///
+/// let mut builder = GraphBuilder::new();
+/// let units = [0, 0, 0, 1].map(|owner| builder.vertex(1, 1000, Part(owner)).expect("a unit"));
+/// builder.edge(units[0], units[2], 3)?;
+/// let graph = builder.build();
+/// // The first and the third are tied and move together; the second moves for itself, and the last one stays.
+/// let moves = tied_moves(&graph, &[Part(1); 4]);
+/// assert_eq!(moves, [vec![units[0], units[2]], vec![units[1]]]);
+/// # Ok::<(), biombo_planner::PlanError>(())
+/// ```
+pub fn tied_moves(graph: &AccessGraph, plan: &[Part]) -> Vec<Vec<Vertex>> {
     let moves = |vertex: Vertex| plan[vertex.index()] != graph.owner(vertex);
     let mut seen = vec![false; graph.len()];
     let mut found = Vec::new();
@@ -118,6 +132,16 @@ fn groups(graph: &AccessGraph, plan: &[Part], budget_bytes: u64) -> Vec<Group> {
             }
             at += 1;
         }
+        found.push(units);
+    }
+    found
+}
+
+/// The plan's moves in groups.
+fn groups(graph: &AccessGraph, plan: &[Part], budget_bytes: u64) -> Vec<Group> {
+    let mut found = Vec::new();
+    for units in tied_moves(graph, plan) {
+        let to = plan[units[0].index()];
         let bytes = units.iter().map(|unit| graph.bytes(*unit)).sum();
         if bytes <= budget_bytes {
             found.push(Group { units, to, bytes });

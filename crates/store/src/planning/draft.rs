@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use biombo_engine::Result;
-use biombo_planner::{AccessGraph, Assessment, CostModel, Objective, Part, Proposal, Vertex};
+use biombo_planner::{AccessGraph, Assessment, CostModel, Objective, Part, Proposal, Vertex, tied_moves};
 
 use super::brain::wrong;
 use super::former::Former;
@@ -103,7 +103,7 @@ pub(super) fn part_of(
     Ok(Some(Proposal { plan, after, saving_ns, cost_ns, ..proposal.clone() }))
 }
 
-/// Units that move to one partition and are tied to each other, directly or by others of them.
+/// Units that move to one partition and are tied to each other.
 struct Bundle {
     to: Part,
     units: Vec<Vertex>,
@@ -113,36 +113,22 @@ struct Bundle {
 }
 
 fn bundles(graph: &AccessGraph, plan: &[Part]) -> Vec<Bundle> {
-    let moves = |vertex: Vertex| plan[vertex.index()] != graph.owner(vertex);
-    let mut seen = vec![false; graph.len()];
-    let mut found = Vec::new();
-    for first in graph.vertices() {
-        if seen[first.index()] || !moves(first) {
-            continue;
-        }
-        let to = plan[first.index()];
-        seen[first.index()] = true;
-        let (mut units, mut at, mut gain) = (vec![first], 0, 0.0);
-        while at < units.len() {
-            let unit = units[at];
-            for (other, weight) in graph.neighbours(unit) {
-                let goes_along = moves(other) && plan[other.index()] == to;
-                // A tie within the bundle is met from both of its ends.
-                let share = if goes_along { 0.5 } else { 1.0 };
-                let stays_cut = !goes_along && graph.owner(other) != to;
-                let was_cut = graph.owner(other) != graph.owner(unit);
-                gain += share * weight as f64 * (f64::from(u8::from(was_cut)) - f64::from(u8::from(stays_cut)));
-                if goes_along && !seen[other.index()] {
-                    seen[other.index()] = true;
-                    units.push(other);
-                }
-            }
-            at += 1;
+    let bundle = |units: Vec<Vertex>| {
+        let to = plan[units[0].index()];
+        let mut gain = 0.0;
+        for (unit, (other, weight)) in units.iter().flat_map(|unit| graph.neighbours(*unit).map(move |tie| (unit, tie)))
+        {
+            // What is tied to a unit of the bundle and goes to the same partition is in it, or there already. A tie within is met from both of its ends.
+            let goes_along = plan[other.index()] == to && graph.owner(other) != to;
+            let share = if goes_along { 0.5 } else { 1.0 };
+            let was_cut = graph.owner(other) != graph.owner(*unit);
+            let stays_cut = !goes_along && graph.owner(other) != to;
+            gain += share * weight as f64 * (f64::from(u8::from(was_cut)) - f64::from(u8::from(stays_cut)));
         }
         let bytes = units.iter().map(|unit| graph.bytes(*unit)).sum();
-        found.push(Bundle { to, units, bytes, gain });
-    }
-    found
+        Bundle { to, units, bytes, gain }
+    };
+    tied_moves(graph, plan).into_iter().map(bundle).collect()
 }
 
 /// What can be moved.
