@@ -112,11 +112,12 @@ impl LogEngine {
                 indexing.wake();
             }
         }
-        let wait_ns = self.allowance.wait_ns(writer.log.appended_bytes(), &mut writer.felt);
-        if wait_ns > 0
+        let written_bytes = writer.log.appended_bytes();
+        let wait_ns = self.allowance.wait_ns(written_bytes, &mut writer.felt);
+        if (writer.felt.has_died(written_bytes) || wait_ns > 0)
             && let Some(cleaning) = &self.cleaning
         {
-            // What it knew when it said how far writers may go may have changed since.
+            // What it knew when it said how far writers may go has changed since, or may have.
             cleaning.wake();
         }
         wait_ns
@@ -197,7 +198,9 @@ impl LogEngine {
     fn supersede(&self, at: Position, guard: &Guard, writer: &mut Writer) {
         // Damage to what is superseded is no reason to refuse what supersedes it; its bytes stay accounted as live.
         if let Ok(old) = self.peek(guard, at) {
-            writer.accounts.remove(at.segment(), &old.record());
+            let old = old.record();
+            writer.felt.died(old.stored_bytes());
+            writer.accounts.remove(at.segment(), &old);
         }
     }
 

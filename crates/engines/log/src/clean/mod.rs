@@ -165,6 +165,13 @@ enum Beginning {
     NotDue,
 }
 
+/// How near the bound is (see [`Bound::pressure`]), and how much was appended and died so far.
+struct Pressure {
+    pressure: f64,
+    written_bytes: u64,
+    died_bytes: u64,
+}
+
 /// All segments as cleaning sees them.
 struct Survey {
     space: Space,
@@ -211,15 +218,15 @@ impl Core {
         survey
     }
 
-    /// How near the bound is (see [`Bound::pressure`]), and how much was appended so far. Tells the writers how far they may go.
-    fn pressure(&self, cleaner: &Cleaner) -> (f64, u64) {
+    /// See [`Pressure`]. Tells the writers how far they may go.
+    fn pressure(&self, cleaner: &Cleaner) -> Pressure {
         let writer = self.lock_writer();
         let space = self.survey(&writer, &cleaner.spoiled).space;
         let written_bytes = writer.log.appended_bytes();
         let dead = space.data_bytes.saturating_sub(space.live_bytes);
         let bound = cleaner.bound(space);
         self.allowance.set(written_bytes, dead, bound.allowed_bytes(space));
-        (bound.pressure(space), written_bytes)
+        Pressure { pressure: bound.pressure(space), written_bytes, died_bytes: writer.felt.died_bytes() }
     }
 
     /// Whether segments wait for their sync, after which they may be cleaned.

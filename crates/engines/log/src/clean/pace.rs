@@ -1,9 +1,10 @@
 //! How fast to clean, and when writers have to wait: arithmetic, and one number that the cleaner tells the writers.
 //!
-//! Cleaning begins at [`BEGIN`] of what may be dead, at a rate in proportion to that of appending, so that it is spread over
+//! Cleaning begins at [`BEGIN`] of what may be dead, at a rate in proportion to that of appending or dying, so that it is spread over
 //! time instead of coming in bursts; the rate rises with the pressure until, from [`FREE`] on, it has no limit.
 //!
-//! **Why the bound is kept.** A byte that is appended makes at most one byte dead. So when the cleaner has counted `dead` bytes and
+//! **Why the bound is kept.** A byte that is appended makes at most one byte dead, but where a range is deleted, of which the writer tells at once
+//! ([`Felt::has_died`]). So when the cleaner has counted `dead` bytes and
 //! `allowed` ones, no writer can break the bound before it has appended `allowed - dead` more, however busy the machine is and
 //! however late the cleaner comes round again. That many is the *allowance*, a position in the stream of appended bytes. In
 //! its last part ([`SPAN`] of `allowed`) each write waits a little, outside of all locks: longer, the less is left, and with
@@ -27,16 +28,19 @@ const KIB_NS: f64 = 4_000.0;
 /// The longest wait of a write of up to [`STEP_BYTES`].
 const STEP_NS_MAX: u64 = 2_000_000;
 const STEP_BYTES: u64 = 64 << 10;
+/// So many bytes that die beyond those that are appended are worth a look of the cleaner.
+const LUMP_BYTES: i64 = 1 << 20;
 /// Shorter waits are gathered: the kernel takes some tens of microseconds to end the shortest sleep.
 const SLEEP_NS_MIN: u64 = 100_000;
 
 /// Bytes per second to copy at; `None` without a limit.
-pub(crate) fn bytes_per_second(pressure: f64, appended_per_second: f64) -> Option<f64> {
+/// `died_per_second`: bytes that die, or are appended, whichever are more.
+pub(crate) fn bytes_per_second(pressure: f64, died_per_second: f64) -> Option<f64> {
     if pressure >= FREE {
         return None;
     }
     let shortage = ((pressure - BEGIN) / (FREE - BEGIN)).clamp(0.0, 1.0);
-    Some(BYTES_PER_SECOND_MIN.max(appended_per_second * (0.5 + 4.0 * shortage)))
+    Some(BYTES_PER_SECOND_MIN.max(died_per_second * (0.5 + 4.0 * shortage)))
 }
 
 /// How far writers may go: the cleaner says it, they look at every write.
@@ -89,6 +93,35 @@ pub(crate) struct Felt {
     written_bytes: u64,
     /// Waits that were too short to sleep.
     owed_ns: u64,
+    /// Bytes of records that it has superseded or deleted.
+    died_bytes: u64,
+    /// By how much these were ahead of the appended ones when they were so least, since the cleaner was told last.
+    least_ahead: Option<i64>,
+}
+
+impl Felt {
+    /// A record of so many bytes is live no more.
+    #[inline]
+    pub fn died(&mut self, bytes: u64) {
+        self.died_bytes += bytes;
+    }
+
+    /// All that died so far.
+    pub fn died_bytes(&self) -> u64 {
+        self.died_bytes
+    }
+
+    /// Whether so much more has died than was appended that the cleaner is to be told: a range was deleted, or a partition gave units away.
+    /// It has counted on no more than a byte for each that is appended, and looks by itself when a segment is full: by then there may be
+    /// nothing left of the allowance, and every writer would wait for what one of them deleted.
+    #[inline]
+    pub fn has_died(&mut self, written_bytes: u64) -> bool {
+        let ahead = self.died_bytes as i64 - written_bytes as i64;
+        let least = self.least_ahead.map_or(ahead, |least| least.min(ahead));
+        let is_lump = ahead - least >= LUMP_BYTES;
+        self.least_ahead = Some(if is_lump { ahead } else { least });
+        is_lump
+    }
 }
 
 /// What a write waits with `left` of the span.
@@ -133,6 +166,26 @@ mod tests {
         assert_eq!(step_ns(1 << 20, 0.0), 16 * STEP_NS_MAX);
         allowance.lift();
         assert_eq!(allowance.wait_ns(written + 1024, &mut felt), 0);
+    }
+
+    #[test]
+    fn what_dies_beyond_what_is_appended_is_told_once_for_each_lump() {
+        let mut felt = Felt::default();
+        let mut written = 1 << 30;
+        assert!(!felt.has_died(written));
+        // As much dies as is appended, for a gigabyte; and much was appended that is live.
+        for _ in 0..1_000_000 {
+            written += 1_000;
+            felt.died(1_000);
+            assert!(!felt.has_died(written));
+        }
+        written += 1 << 30;
+        assert!(!felt.has_died(written));
+        let told = (0..4_000).filter(|_| {
+            (written, felt.died_bytes) = (written + 50, felt.died_bytes + 1_050);
+            felt.has_died(written)
+        });
+        assert_eq!(told.count(), 3, "four megabytes less one that is not whole");
     }
 
     /// A model of writers and a cleaner that is slow, or away for long: what is dead stays within the bound.

@@ -357,3 +357,25 @@ fn who_has_to_wait_wakes_the_cleaner_which_looks_how_far_writers_may_go() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+/// Fails if what is deleted at once is seen when the next segment is full: by then every writer would wait for it.
+#[test]
+fn a_range_that_is_deleted_is_cleaned_though_nothing_more_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = options(1 << 20, 1.33);
+    let engine = crate::open_with(RealIo::shared(), &OpenOptions::new(dir.path()), &own, true).unwrap();
+    for n in 0..6_000u64 {
+        engine.apply(&[Op::Put { key: &n.to_be_bytes(), value: &[1; 1_000] }], Durability::Os).unwrap();
+    }
+    engine.sync().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let cleaned = || engine.lock_cleaner().figures().0.count;
+    assert_eq!(cleaned(), 0, "nothing is dead");
+    let range = Op::DeleteRange { from: &0u64.to_be_bytes(), to: Some(&4_000u64.to_be_bytes()) };
+    engine.apply(&[range], Durability::Os).unwrap();
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while cleaned() == 0 {
+        assert!(std::time::Instant::now() < until, "nothing is cleaned");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,4 +1,4 @@
-//! The thread that cleans: parked while there is nothing to do, woken when a segment is sealed, paced while it copies.
+//! The thread that cleans: parked while there is nothing to do, woken when a segment is sealed or much has died at once, paced while it copies.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -9,9 +9,9 @@ use biombo_base::{Error, Result};
 
 use crate::engine::Core;
 
-use super::Beginning;
 use super::pace;
 use super::pass::Stage;
+use super::{Beginning, Pressure};
 
 /// After a failure it is tried again after so long, or when the next segment is sealed.
 const RETRY: Duration = Duration::from_secs(1);
@@ -77,7 +77,7 @@ impl Cleaning {
         Ok(cleaning)
     }
 
-    /// A segment was sealed.
+    /// A segment was sealed, or much died.
     pub fn wake(&self) {
         self.signal.state.lock().unwrap_or_else(PoisonError::into_inner).woken = true;
         self.signal.changed.notify_one();
@@ -95,24 +95,26 @@ impl Drop for Cleaning {
     }
 }
 
-/// The rate of appending, measured between surveys.
+/// The rate of appending or of dying, whichever is higher, measured between surveys.
 #[derive(Default)]
 struct Rate {
     at_ns: u64,
     written_bytes: u64,
+    died_bytes: u64,
     per_second: f64,
 }
 
 impl Rate {
-    fn update(&mut self, now_ns: u64, written_bytes: u64) {
+    fn update(&mut self, now_ns: u64, written_bytes: u64, died_bytes: u64) {
         let seconds = now_ns.saturating_sub(self.at_ns) as f64 / 1e9;
-        let bytes = written_bytes.saturating_sub(self.written_bytes) as f64;
+        let written = written_bytes.saturating_sub(self.written_bytes);
+        let bytes = written.max(died_bytes.saturating_sub(self.died_bytes)) as f64;
         if self.at_ns > 0 && seconds > 0.0 {
             // Over about a second: bursts are cleaned after as over time.
             let weight = seconds.min(1.0);
             self.per_second += weight * (bytes / seconds - self.per_second);
         }
-        (self.at_ns, self.written_bytes) = (now_ns, written_bytes);
+        (self.at_ns, self.written_bytes, self.died_bytes) = (now_ns, written_bytes, died_bytes);
     }
 }
 
@@ -128,8 +130,8 @@ fn run(core: &Core, signal: &Signal) {
                 let mut cleaner = core.lock_cleaner();
                 let now_ns = monotonic_ns();
                 if now_ns - surveyed_ns >= SURVEY_NS {
-                    let (pressure, written_bytes) = core.pressure(&cleaner);
-                    rate.update(now_ns, written_bytes);
+                    let Pressure { pressure, written_bytes, died_bytes } = core.pressure(&cleaner);
+                    rate.update(now_ns, written_bytes, died_bytes);
                     per_second = pace::bytes_per_second(pressure, rate.per_second);
                     surveyed_ns = now_ns;
                 }
