@@ -149,18 +149,7 @@ fn has_store(io: &dyn Io, dir: &Path) -> Result<bool> {
 
 /// Create a directory and its parents, their names durable.
 pub(crate) fn create_dir(io: &dyn Io, dir: &Path) -> Result<()> {
-    let refused = |e| Error::io(format_args!("create {}", dir.display()), e);
-    let mut parents = Vec::new();
-    for ancestor in dir.ancestors() {
-        let Some(parent) = ancestor.parent() else { break };
-        // The directory's own name is synced even when it is there: who made it may have died before syncing.
-        parents.push(parent);
-        if parent.as_os_str().is_empty() || io.exists(parent).map_err(refused)? {
-            break;
-        }
-    }
-    io.create_dir_all(dir).map_err(refused)?;
-    parents.iter().rev().try_for_each(|parent| io.sync_dir(parent)).map_err(refused)
+    biombo_base::io::create_dirs(io, dir).map_err(|e| Error::io(format_args!("create {}", dir.display()), e))
 }
 
 fn cannot_open(dir: &Path, error: std::io::Error) -> Error {

@@ -13,6 +13,7 @@
 
 mod aligned;
 mod count;
+mod dirs;
 mod mapping;
 mod mode;
 mod real;
@@ -20,6 +21,7 @@ pub mod sim;
 
 pub use aligned::AlignedBuf;
 pub use count::{Counters, Counts};
+pub use dirs::create_dirs;
 pub use mapping::{Advice, Mapping, MappingWriter};
 pub use mode::IoMode;
 pub use real::{RealIo, raise_open_files_limit};

@@ -19,6 +19,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use biombo_base::io::{RealIo, create_dirs};
 use biombo_base::{Error, ErrorKind, Result};
 
 /// The name of the adapter's file in an instance directory.
@@ -143,6 +144,13 @@ pub fn check_copy_target(dest: &Path) -> Result<()> {
         }
         Err(e) => Err(Error::io(format_args!("open the directory {}", dest.display()), e)),
     }
+}
+
+/// The same, and make it, its name durable.
+pub fn make_copy_target(dest: &Path) -> Result<()> {
+    check_copy_target(dest)?;
+    let made = create_dirs(&*RealIo::shared(), dest);
+    made.map_err(|e| Error::io(format_args!("create {}", dest.display()), e))
 }
 
 /// Make the names in `dir` durable.

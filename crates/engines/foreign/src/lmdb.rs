@@ -324,15 +324,10 @@ impl Engine for Lmdb {
     }
 
     fn checkpoint(&self, dest: &Path) -> Result<()> {
-        home::check_copy_target(dest)?;
-        fs::create_dir_all(dest).map_err(|e| Error::io(format_args!("create {}", dest.display()), e))?;
+        home::make_copy_target(dest)?;
         self.copy_to(dest).inspect_err(|_| {
             let _ = fs::remove_file(dest.join(DATA));
-        })?;
-        match dest.parent() {
-            Some(parent) if parent != Path::new("") => home::sync_dir(parent),
-            _ => home::sync_dir(Path::new(".")),
-        }
+        })
     }
 
     fn compact(&self) -> Result<()> {

@@ -116,6 +116,18 @@ struct Postgres {
     home: Home,
 }
 
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // What a run of the laboratory has on somebody's server goes with the run; of one that was killed, with the next.
+        if self.server.is_none()
+            && remote::is_of_run(self.home.dir())
+            && let Ok(mut link) = self.link()
+        {
+            let _ = link.batch(&format!("DROP TABLE IF EXISTS {}", self.table));
+        }
+    }
+}
+
 impl Postgres {
     fn open(options: &OpenOptions) -> Result<Self> {
         let home = Home::take(&options.dir, NAME)?;

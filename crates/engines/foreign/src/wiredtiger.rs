@@ -249,17 +249,12 @@ impl Engine for WiredTiger {
     }
 
     fn checkpoint(&self, dest: &Path) -> Result<()> {
-        home::check_copy_target(dest)?;
         let _one = self.backups.lock().unwrap_or_else(PoisonError::into_inner);
-        fs::create_dir_all(dest).map_err(|e| Error::io(format_args!("create {}", dest.display()), e))?;
+        home::make_copy_target(dest)?;
         let session = self.session()?;
         self.copy_to(&session, dest).inspect_err(|_| {
             let _ = clear(dest);
-        })?;
-        match dest.parent() {
-            Some(parent) if parent != Path::new("") => home::sync_dir(parent),
-            _ => home::sync_dir(Path::new(".")),
-        }
+        })
     }
 
     fn compact(&self) -> Result<()> {

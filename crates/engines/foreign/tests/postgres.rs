@@ -304,11 +304,28 @@ fn child_of_an_existing_server() {
     conformance::check_second_instance_is_refused(&subject);
     conformance::check_stats_are_plausible(&subject);
     conformance::check_verify_counts_the_live_keys(&subject);
-    // One of the lab's, whose run is over; the instances before it were somebody's own.
+    // Two of the lab's, whose run is over: one closed, one killed. The instances before them were somebody's own.
     let run = TempDir::with_prefix(biombo_engine::RUN_DIR_PREFIX).expect("a temporary directory");
-    let dir = run.path().join("instance");
-    fs::create_dir(&dir).expect("a directory");
-    put(&open(&kind, &dir), b"k", Durability::Sync);
+    for name in ["closed", "killed"] {
+        let dir = run.path().join(name);
+        fs::create_dir(&dir).expect("a directory");
+        let engine = open(&kind, &dir);
+        put(&engine, b"k", Durability::Sync);
+        let table = fs::read_to_string(dir.join("ADDRESS")).expect("its table").lines().next().map(str::to_owned);
+        if name == "killed" {
+            std::mem::forget(engine);
+            continue;
+        }
+        drop(engine);
+        let table = table.expect("a name");
+        let mut client = std::env::var("BIOMBO_POSTGRES")
+            .expect("the parent's server")
+            .parse::<postgres::Config>()
+            .and_then(|config| config.connect(postgres::NoTls))
+            .expect("connect");
+        let found = client.query("SELECT 1 FROM pg_class WHERE relname::text = $1", &[&table]).expect("a look");
+        assert!(found.is_empty(), "a run that has ended leaves {table}");
+    }
     drop(run);
     let (_home, dir) = home();
     let engine = open(&kind, &dir);

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use biombo_base::io::create_dirs;
 use biombo_base::{Error, Result};
 use biombo_engine::{Batch, Cursor, Durability, Engine, OpenOptions};
 
@@ -28,15 +29,11 @@ impl LogEngine {
         }
         let engine = self.me.upgrade().expect("invariant: whoever calls holds the engine");
         let view = View::open(engine);
-        io.create_dir_all(dest).map_err(|e| failed("create", e))?;
+        create_dirs(&**io, dest).map_err(|e| failed("create", e))?;
         self.fill(&view, dest).inspect_err(|_| {
             // Best effort: the caller hears of the error that made the copy useless.
             let _ = io.remove_dir_all(dest);
-        })?;
-        match dest.parent() {
-            Some(parent) if parent != Path::new("") => io.sync_dir(parent).map_err(|e| failed("sync the name of", e)),
-            _ => io.sync_dir(Path::new(".")).map_err(|e| failed("sync the name of", e)),
-        }
+        })
     }
 
     fn fill(&self, view: &Arc<View>, dest: &Path) -> Result<()> {

@@ -7,7 +7,9 @@
 //! 3. It is empty while the instance is being created, and names engine and format version once that is durable. An instance whose
 //!    files are missing then is damaged; it is never created anew.
 //!
-//! 4. What the marker says is durable before anybody acts on it: who was killed may have written it and not synced it.
+//! 4. What the marker says is durable before anybody acts on it: who was killed may have written it and not synced it, and whose sync
+//!    failed sees it, and no later sync writes it. So its line is written once more, then synced.
+//! 5. Who makes the marker and cannot make its name durable takes it away again: the next one makes another name.
 //!
 //! After a crash: an empty marker, or one of zeros (a file that had grown without its bytes), says that nobody was told of the
 //! instance yet, so what is there is removed and creation starts again.
@@ -15,7 +17,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use biombo_base::io::{Io, Lock, OpenMode};
+use biombo_base::io::{Io, Lock, OpenMode, create_dirs};
 use biombo_base::{Error, ErrorKind, Result};
 
 /// The file that says whose directory it is.
@@ -54,9 +56,14 @@ impl Home {
         let is_new = read_marker(&**io, &path, engine)?;
         let home = Self { io: Arc::clone(io), dir: dir.to_owned(), engine, is_new, _lock: lock };
         if !is_new {
-            home.sync_marker()?;
+            home.write_marker()?;
         }
-        home.sync_dir()?;
+        home.sync_dir().inspect_err(|_| {
+            if names.is_empty() {
+                // Best effort: the caller hears of what failed.
+                let _ = io.remove_file(&path);
+            }
+        })?;
         Ok(home)
     }
 
@@ -90,20 +97,33 @@ impl Home {
 
     /// The instance was created and is durable: from now on it is only opened.
     pub fn created(&mut self) -> Result<()> {
-        let path = self.dir.join(MARKER);
-        let line = format!("biombo {} {FORMAT_VERSION}\n", self.engine);
-        let written = self.io.open(&path, OpenMode::WRITE).and_then(|file| file.write_at(line.as_bytes(), 0));
-        written.map_err(|e| Error::io(format_args!("write {}", path.display()), e))?;
-        self.sync_marker()?;
+        self.write_marker()?;
         self.sync_dir()?;
         self.is_new = false;
         Ok(())
     }
 
-    fn sync_marker(&self) -> Result<()> {
+    /// Write the marker's line, durably.
+    fn write_marker(&self) -> Result<()> {
         let path = self.dir.join(MARKER);
-        let synced = self.io.open(&path, OpenMode::WRITE).and_then(|file| file.sync());
-        synced.map_err(|e| Error::io(format_args!("sync {}", path.display()), e))
+        let line = format!("biombo {} {FORMAT_VERSION}\n", self.engine);
+        let file = self.io.open(&path, OpenMode::WRITE);
+        let written = file.and_then(|file| file.write_at(line.as_bytes(), 0).and_then(|()| file.sync()));
+        written.map_err(|e| Error::io(format_args!("write {}", path.display()), e))
+    }
+
+    /// Read the marker again: it names this engine.
+    pub fn verify(&self) -> Result<()> {
+        let path = self.dir.join(MARKER);
+        match read_marker(&*self.io, &path, self.engine) {
+            Ok(false) => Ok(()),
+            Err(e) if e.kind() == ErrorKind::Io => Err(e),
+            _ => Err(Error::corruption(
+                path,
+                0,
+                "it does not name the engine any more; restore the directory from a copy",
+            )),
+        }
     }
 
     /// Make the names in the directory durable.
@@ -139,18 +159,12 @@ fn read_marker(io: &dyn Io, path: &Path, engine: &str) -> Result<bool> {
     }
 }
 
-/// Refuse the destination of a copy unless it is missing or an empty directory, and make it.
+/// Refuse the destination of a copy unless it is missing or an empty directory, and make it, its name durable.
 pub(crate) fn make_copy_target(io: &dyn Io, dest: &Path) -> Result<()> {
     let failed = |doing: &str, e| Error::io(format_args!("{doing} {}", dest.display()), e);
     // A file in its place cannot be listed either.
     if io.exists(dest).map_err(|e| failed("look at", e))? && !io.read_dir(dest).is_ok_and(|names| names.is_empty()) {
         return Err(Error::invalid(format!("{} is no empty directory: a copy needs its own", dest.display())));
     }
-    io.create_dir_all(dest).map_err(|e| failed("create", e))
-}
-
-/// Make the name of a finished copy durable.
-pub(crate) fn sync_copy(io: &dyn Io, dest: &Path) -> Result<()> {
-    let parent = dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    io.sync_dir(parent).map_err(|e| Error::io(format_args!("sync the name of {}", dest.display()), e))
+    create_dirs(io, dest).map_err(|e| failed("create", e))
 }

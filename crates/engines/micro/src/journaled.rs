@@ -14,6 +14,7 @@ use biombo_engine::{Capabilities, Durability, Op};
 use biombo_journal::{Journal, JournalOptions, Lsn, Modes};
 
 use crate::Behaviour;
+use crate::home::Home;
 use crate::poison::Poison;
 use crate::record::{decode, encode};
 
@@ -52,21 +53,34 @@ pub(crate) fn capabilities(behaviour: Behaviour) -> Capabilities {
     }
 }
 
+/// Whether there is a journal: its directory alone is none.
+fn exists(io: &dyn Io, dir: &Path) -> Result<bool> {
+    match io.read_dir(dir) {
+        Ok(names) => Ok(!names.is_empty()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io(format_args!("open the directory {}", dir.display()), e)),
+    }
+}
+
 fn not_own(dir: &Path, lsn: Lsn) -> Error {
     Error::corruption(dir, 0, format!("record {lsn} is none of this engine"))
 }
 
-/// Open or create the journal of the instance in `home`, and do to the engine what it has from `from` on: so many bytes of records. `is_own`:
-/// operations that the engine journals.
+/// Open the journal of the instance in `home`, or create that of a new one, and do to the engine what it has from `from` on: so many bytes of
+/// records. `is_own`: operations that the engine journals.
 pub(crate) fn open(
     io: &Arc<dyn Io>,
-    home: &Path,
+    home: &Home,
     options: &JournalOptions,
     from: Lsn,
     is_own: fn(&Op<'_>) -> bool,
     mut take_up: impl FnMut(&[Op<'_>]) -> Result<()>,
 ) -> Result<(Journal, u64)> {
-    let dir = home.join(DIR);
+    let dir = home.dir().join(DIR);
+    if !home.is_new() && !exists(&**io, &dir)? {
+        // A new one would begin at `from`, too, where nothing was checkpointed yet.
+        return Err(Error::corruption(dir, 0, "it is missing; restore the directory from a copy"));
+    }
     let mut taken_bytes = 0;
     let mut replay = |lsn: Lsn, record: &[u8]| {
         if lsn < from {

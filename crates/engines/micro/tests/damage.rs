@@ -230,6 +230,57 @@ fn a_btree_whose_newer_head_is_damaged_goes_on_from_the_other_and_the_journal() 
     assert_eq!(sound, 2 * model.last().len() as u64);
 }
 
+/// Bits that flip while an instance is open, in what only its next opening reads: a verification tells of them before that.
+#[test]
+fn what_leads_to_the_data_is_verified_too() {
+    type Case = (Subject, &'static str, fn(u64) -> u64);
+    let cases: [Case; 4] = [
+        (btree_subject(), "BIOMBO-MICRO", |_| 8),
+        (lsm_subject(), "BIOMBO-MICRO", |_| 8),
+        (lsm_subject(), "TABLES", |_| 20),
+        // The footer of a table.
+        (lsm_subject(), ".table", |bytes| bytes - 4096 + 16),
+    ];
+    for (subject, ending, place) in &cases {
+        let (sim, _) = killed(subject, 9);
+        let engine = subject.open(&sim).expect("open");
+        engine.verify(&mut |damage| panic!("{damage:?}")).expect("verify");
+        let ends = |path: &Path| path.to_string_lossy().ends_with(ending);
+        let (path, bytes) = sim.files().into_iter().find(|(path, _)| ends(path)).expect("the file");
+        sim.flip_bit(&path, place(bytes), 3).expect("within the file");
+        let mut found = Vec::new();
+        engine.verify(&mut |damage| found.push(damage)).expect("verify");
+        let name = path.file_name().expect("a name");
+        assert!(found.iter().any(|damage| damage.file.ends_with(name)), "{}: {found:?}", path.display());
+    }
+    // Of the tree's two heads one is the last checkpoint's.
+    let (sim, _) = killed(&btree_subject(), 9);
+    let engine = btree_subject().open(&sim).expect("open");
+    let reported = |at: u64| {
+        sim.flip_bit(Path::new("db/tree.pages"), at, 1).expect("within the file");
+        let mut found = 0;
+        engine.verify(&mut |_| found += 1).expect("verify");
+        sim.flip_bit(Path::new("db/tree.pages"), at, 1).expect("within the file");
+        found
+    };
+    assert_eq!([reported(30), reported(4096 + 30)].into_iter().filter(|found| *found > 0).count(), 1);
+}
+
+/// Fails if a journal that is gone is taken for one that is to be made, where everything is in the journal alone.
+#[test]
+fn a_journal_that_is_gone_is_damage_before_the_first_checkpoint_too() {
+    for subject in [btree_subject(), lsm_subject()] {
+        let sim = disk(1);
+        let engine = subject.open(&sim).expect("a new one");
+        engine.apply(&[Op::Put { key: b"k", value: b"v" }], Durability::Sync).expect("put");
+        let image = sim.crash(sim.event_count(), Crash::Kill);
+        image.remove_dir_all(&Path::new(DIR).join("journal")).expect("it is there");
+        let error = subject.open(&image).err().expect("refused");
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        assert!(error.to_string().contains("restore"), "{error}");
+    }
+}
+
 #[test]
 fn tables_that_nobody_names_are_removed_on_opening_and_nothing_else_is() {
     let (sim, subject) = (disk(1), lsm_subject());

@@ -3,9 +3,9 @@
 //! 1. `BIOMBO_POSTGRES` has the address when an instance is created (`host=/run/postgresql user=me`, `postgresql://me@host/database`: as
 //!    PostgreSQL's own programs take it); from then on the directory's own file has it.
 //! 2. The file is written before the table is created, and the marker after that: a creation that was cut begins again.
-//! 3. The comment of a table names its machine and directory. Whoever creates an instance on the same server removes the tables of the
-//!    lab's runs on this machine whose directories are gone. Other tables stay, whatever became of their directories: a device that is
-//!    not mounted looks the same.
+//! 3. The comment of a table names its machine and directory. A run of the lab removes its tables when it closes them, and whoever creates an
+//!    instance on the same server removes those of runs on this machine that were killed: whose directories are gone. Other tables stay,
+//!    whatever became of their directories: a device that is not mounted looks the same.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
@@ -117,11 +117,20 @@ fn machine() -> String {
     [line("/proc/sys/kernel/hostname"), line("/etc/machine-id")].join(" ").trim().to_owned()
 }
 
+/// The directory of the run of the lab that `dir` belongs to, if it does.
+fn run_of(dir: &Path) -> Option<&Path> {
+    let is_run = |dir: &&Path| dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(RUN_DIR_PREFIX));
+    dir.ancestors().find(is_run)
+}
+
+/// Whether `dir` is that of a run of the lab: nobody opens it once more.
+pub(super) fn is_of_run(dir: &Path) -> bool {
+    run_of(dir).is_some()
+}
+
 /// Whether `dir` was that of a run of the lab which is over: its run's directory is gone from where that was made, which is still there.
 fn is_over(dir: &Path) -> bool {
-    let is_run = |dir: &&Path| dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(RUN_DIR_PREFIX));
-    let run = dir.ancestors().find(is_run);
-    run.is_some_and(|run| !run.exists() && run.parent().is_some_and(Path::exists))
+    run_of(dir).is_some_and(|run| !run.exists() && run.parent().is_some_and(Path::exists))
 }
 
 /// Remove the tables of the lab's runs on this machine that are over.

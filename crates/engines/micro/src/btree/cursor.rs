@@ -31,7 +31,7 @@ impl BtreeCursor {
     /// Go to what `look` finds in the tree as it is now.
     fn go(&mut self, look: impl FnOnce(&Tree) -> Result<Found>) -> Result<()> {
         self.here = None;
-        let tree = self.engine.read();
+        let tree = self.engine.sound()?;
         let found = look(&tree)?;
         if let Some((leaf, at)) = &found
             && let Stored::Run(_) = leaf.value(*at)

@@ -4,7 +4,7 @@
 //!
 //! 1. One writer at a time (`writer`): it appends to the journal, then changes the tree. The journal's order is the tree's history.
 //! 2. Readers hold `tree` for reading, a writer for writing while it changes the tree, not while it waits for the journal.
-//! 3. After a failed write or sync, or a panic of a writer, nothing is written any more.
+//! 3. After a failed write or sync, or a panic of a writer, nothing is written any more. Where the tree is half changed, nothing is read either.
 //! 4. Locks are taken in this order: writer, tree.
 
 use std::path::Path;
@@ -22,7 +22,7 @@ use super::page::{PAGE_BYTES, Page, Stored};
 use super::pages::Pages;
 use super::tree::Tree;
 use crate::Behaviour;
-use crate::home::{Home, make_copy_target, sync_copy};
+use crate::home::{Home, make_copy_target};
 use crate::journaled;
 use crate::poison::Poison;
 
@@ -60,6 +60,13 @@ impl MicroBtree {
         self.tree.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same for who looks for keys: not in a tree that is half changed.
+    pub(super) fn sound(&self) -> Result<RwLockReadGuard<'_, Tree>> {
+        let tree = self.read();
+        self.poison.check_read()?;
+        Ok(tree)
+    }
+
     pub(super) fn change(&self) -> RwLockWriteGuard<'_, Tree> {
         self.tree.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -77,7 +84,7 @@ impl MicroBtree {
         let mut writer = self.lock_writer()?;
         match &self.journal {
             Some(journal) => self.write_journaled(journal, &mut writer, ops, durability),
-            None => self.write_through(ops, durability).map_err(|e| self.poison.after(e)),
+            None => self.write_through(ops, durability),
         }
     }
 
@@ -94,34 +101,36 @@ impl MicroBtree {
         journaled::append(journal, &self.poison, ops, durability, &mut writer.record)?;
         writer.journaled_bytes += writer.record.len() as u64;
         let mut tree = self.change();
-        apply_to(&mut tree, &self.pages, ops)
-            .and_then(|()| write_back(&mut tree, &self.pages, self.own.dirty_pages_max))
-            .map_err(|e| self.poison.after(e))
+        apply_to(&mut tree, &self.pages, ops, self.own.dirty_pages_max).map_err(|cut| self.after(cut))
     }
 
     /// Published behaviour: every operation writes the pages that it changed.
     fn write_through(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
         let mut tree = self.change();
-        for op in ops {
-            apply_to(&mut tree, &self.pages, std::slice::from_ref(op))?;
-            write_back(&mut tree, &self.pages, 0)?;
+        apply_to(&mut tree, &self.pages, ops, 0).map_err(|cut| self.after(cut))?;
+        match durability {
+            Durability::Sync => self.pages.sync().map_err(|e| self.poison.after(e)),
+            _ => Ok(()),
         }
-        if durability == Durability::Sync { self.pages.sync() } else { Ok(()) }
+    }
+
+    /// Nothing is written any more; nor read, where only a part of the operations was done. The tree is held meanwhile.
+    fn after(&self, Cut { error, is_torn }: Cut) -> Error {
+        if is_torn { self.poison.torn(error) } else { self.poison.after(error) }
     }
 
     fn find(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
         self.capabilities.check_key(key)?;
         into.clear();
         // A value's run is read before anybody can give its pages away.
-        let tree = self.read();
+        let tree = self.sound()?;
         let Some((leaf, at)) = tree.find(&self.pages, key)? else { return Ok(false) };
         read_value(&self.pages, &leaf, at, into)?;
         Ok(true)
     }
 
     fn fill(&self, dest: &Path) -> Result<()> {
-        let options = OpenOptions::new(dest);
-        let copy = open_with(Arc::clone(self.home.io()), &options, &BtreeOptions::of(&options), self.behaviour)?;
+        let copy = open_with(Arc::clone(self.home.io()), &OpenOptions::new(dest), &self.own, self.behaviour)?;
         let (mut batch, mut key, mut value) = (Batch::new(), Vec::new(), Vec::new());
         let tree = self.read();
         let mut found = tree.neighbour(&self.pages, Some(&[]), true)?;
@@ -154,17 +163,28 @@ pub(super) fn read_value(pages: &Pages, leaf: &Page, at: usize, into: &mut Vec<u
     Ok(())
 }
 
-/// Do operations to the tree, in order.
-pub(super) fn apply_to(tree: &mut Tree, pages: &Pages, ops: &[Op<'_>]) -> Result<()> {
-    ops.iter().try_for_each(|op| match *op {
-        Op::Put { key, value } => tree.put(pages, key, value),
-        Op::Delete { key } => tree.delete(pages, key),
-        Op::DeleteRange { from, to } => tree.delete_range(pages, from, to),
-    })
+/// Why not all was done, and whether the tree has part of it.
+pub(super) struct Cut {
+    pub error: Error,
+    pub is_torn: bool,
+}
+
+/// Do operations to the tree, in order; after each, write pages back where too many are dirty.
+pub(super) fn apply_to(tree: &mut Tree, pages: &Pages, ops: &[Op<'_>], dirty_max: usize) -> Result<(), Cut> {
+    for (left, op) in (0..ops.len()).rev().zip(ops) {
+        let done = match *op {
+            Op::Put { key, value } => tree.put(pages, key, value),
+            Op::Delete { key } => tree.delete(pages, key),
+            Op::DeleteRange { from, to } => tree.delete_range(pages, from, to),
+        };
+        done.map_err(|error| Cut { error, is_torn: true })?;
+        write_back(tree, pages, dirty_max).map_err(|error| Cut { error, is_torn: left > 0 })?;
+    }
+    Ok(())
 }
 
 /// Where more than `dirty_max` pages are dirty, write the older half of them, or all where none may be.
-pub(super) fn write_back(tree: &mut Tree, pages: &Pages, dirty_max: usize) -> Result<()> {
+fn write_back(tree: &mut Tree, pages: &Pages, dirty_max: usize) -> Result<()> {
     if tree.dirty_pages() <= dirty_max {
         return Ok(());
     }
@@ -190,7 +210,7 @@ impl Engine for MicroBtree {
 
     fn contains(&self, key: &[u8]) -> Result<bool> {
         self.capabilities.check_key(key)?;
-        Ok(self.read().find(&self.pages, key)?.is_some())
+        Ok(self.sound()?.find(&self.pages, key)?.is_some())
     }
 
     fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
@@ -228,8 +248,7 @@ impl Engine for MicroBtree {
         self.fill(dest).inspect_err(|_| {
             // Best effort: the caller hears of the error that made the copy useless.
             let _ = io.remove_dir_all(dest);
-        })?;
-        sync_copy(io, dest)
+        })
     }
 
     fn compact(&self) -> Result<()> {

@@ -8,7 +8,7 @@ use biombo_engine::combine::Combiner;
 use biombo_engine::{Capabilities, EngineKind, Op, OpenOptions};
 use biombo_journal::{JournalOptions, Lsn};
 
-use super::engine::{MicroBtree, Writer, apply_to, write_back};
+use super::engine::{MicroBtree, Writer, apply_to};
 use super::meta::{META_PAGES, Meta};
 use super::page::{PAGE_BYTES, Run};
 use super::pages::Pages;
@@ -153,18 +153,18 @@ pub fn open_with(
     let mut tree = match home.is_new() {
         true => new_tree(behaviour)?,
         false => {
-            // The head that was found is the one to keep, though who wrote it may have been killed before its sync.
+            // The head that was found is the one to keep, though who wrote it may have been killed before its sync; and where that failed, no other
+            // sync writes it: so it is written once more. From here on pages are given away that only the head before it leads to.
+            pages.write_bytes(meta.place(), &meta.encode())?;
             pages.sync()?;
             found_tree(&pages, &meta, behaviour)?
         }
     };
     let (journal, journaled_bytes) = match behaviour {
         Behaviour::Honest => {
-            let take_up = |ops: &[Op<'_>]| {
-                apply_to(&mut tree, &pages, ops)?;
-                write_back(&mut tree, &pages, own.dirty_pages_max)
-            };
-            let (journal, taken_bytes) = journaled::open(&io, &options.dir, &own.journal, meta.lsn, is_own, take_up)?;
+            let take_up =
+                |ops: &[Op<'_>]| apply_to(&mut tree, &pages, ops, own.dirty_pages_max).map_err(|cut| cut.error);
+            let (journal, taken_bytes) = journaled::open(&io, &home, &own.journal, meta.lsn, is_own, take_up)?;
             (Some(journal), taken_bytes)
         }
         Behaviour::Published => (None, 0),

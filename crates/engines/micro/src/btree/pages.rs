@@ -135,6 +135,11 @@ impl Pages {
         self.file.sync().map_err(|e| self.failed("sync", e))
     }
 
+    /// The last checkpoint, as the file has it.
+    pub fn head(&self) -> Result<Meta> {
+        Meta::read(&*self.file, &self.path)
+    }
+
     /// Bytes of the file.
     pub fn file_bytes(&self) -> Result<u64> {
         self.file.len().map_err(|e| self.failed("look at", e))

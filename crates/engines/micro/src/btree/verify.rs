@@ -1,4 +1,4 @@
-//! Verification: every page and value from the file, the order of keys, the map of used pages, the journal.
+//! Verification: the head, every page and value from the file, the order of keys, the map of used pages, the journal.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -57,6 +57,14 @@ impl MicroBtree {
         let path = self.home.dir().join(PAGES_FILE);
         let tree = self.read();
         let mut found = Found { path: &path, report, keys: 0, reached: HashSet::new(), sound: true };
+        match self.pages.head() {
+            Ok(head) if head == *meta => {}
+            Ok(_) => found.damaged(meta.place(), "the head of the last checkpoint is not there"),
+            Err(error) => found.note(error)?,
+        }
+        if let Err(error) = self.home.verify() {
+            found.note(error)?;
+        }
         found.reach(0, META_PAGES);
         found.reach(meta.space.page, run_pages(meta.space.value_bytes as usize));
         let mut image = Vec::new();

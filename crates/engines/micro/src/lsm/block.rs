@@ -25,6 +25,11 @@ pub(super) fn units_of(entries_bytes: usize) -> usize {
     (HEADER_BYTES + entries_bytes).div_ceil(UNIT_BYTES)
 }
 
+/// Entries of so many bytes that go into one unit; 0: not one of them.
+pub(super) fn entries_of(entry_bytes: usize) -> usize {
+    (UNIT_BYTES - HEADER_BYTES) / entry_bytes.max(1)
+}
+
 /// The checksum of a block in unit `unit` of a table: of all but its own place.
 fn checksum(seed: u32, unit: u32, bytes: &[u8]) -> u32 {
     crc32c_append(crc32c_append(seed, &unit.to_le_bytes()), &bytes[4..])

@@ -16,9 +16,14 @@ fn bits(hash: u64, bytes: usize) -> impl Iterator<Item = usize> {
     (0..PROBES).map(move |probe| (hash.wrapping_add(probe.wrapping_mul(step)) % count) as usize)
 }
 
+/// Bytes of the filter of so many keys.
+pub(super) fn filter_bytes(keys: usize) -> usize {
+    (keys * BITS_PER_KEY).div_ceil(8).max(8)
+}
+
 /// The filter of keys with these hashes.
 pub(super) fn filter_of(hashes: &[u64]) -> Vec<u8> {
-    let mut filter = vec![0; (hashes.len() * BITS_PER_KEY).div_ceil(8).max(8)];
+    let mut filter = vec![0; filter_bytes(hashes.len())];
     for hash in hashes {
         let bytes = filter.len();
         bits(*hash, bytes).for_each(|bit| filter[bit / 8] |= 1 << (bit % 8));

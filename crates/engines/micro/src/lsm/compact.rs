@@ -33,6 +33,12 @@ impl Job {
 impl MicroLsm {
     /// Write the memtable as a table, and compact until every level is as it should be. An error leaves what is on the disk unknown.
     pub(super) fn flush(&self, writer: &mut Writer) -> Result<()> {
+        self.write_memtable(writer)?;
+        self.compact_due(writer)
+    }
+
+    /// Write the memtable as a table, if there is anything in it.
+    pub(super) fn write_memtable(&self, writer: &mut Writer) -> Result<()> {
         let view = self.view();
         if view.memtable.len() == 0 {
             return Ok(());
@@ -51,6 +57,11 @@ impl MicroLsm {
             journal.trim(lsn)?;
             writer.journaled_bytes = 0;
         }
+        Ok(())
+    }
+
+    /// Compact until every level is as it should be.
+    pub(super) fn compact_due(&self, writer: &mut Writer) -> Result<()> {
         while let Some(job) = self.due(writer) {
             match job.is_move() {
                 true => self.move_down(writer, &job)?,

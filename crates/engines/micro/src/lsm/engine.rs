@@ -15,13 +15,13 @@ use biombo_engine::{Batch, Capabilities, Cursor, Damage, Durability, Engine, Op,
 use biombo_journal::Journal;
 
 use super::bloom;
-use super::levels::{Head, LEVELS, Levels};
+use super::levels::{Head, LEVELS, Levels, MANIFEST_BYTES};
 use super::memtable::Memtable;
 use super::open::{LsmOptions, open_with};
 use super::table::Shared;
 use super::view::{LsmSnapshot, merge_of};
 use crate::Behaviour;
-use crate::home::{Home, make_copy_target, sync_copy};
+use crate::home::{Home, make_copy_target};
 use crate::journaled;
 use crate::poison::Poison;
 
@@ -42,7 +42,7 @@ pub struct MicroLsm {
     pub(super) behaviour: Behaviour,
     pub(super) me: Weak<MicroLsm>,
     /// Last: the directory is free when all else is closed.
-    pub(super) _home: Home,
+    pub(super) home: Home,
 }
 
 /// What readers see.
@@ -58,6 +58,8 @@ pub(super) struct Writer {
     pub journaled_bytes: u64,
     /// Of each level, the last key of the table that was compacted last.
     pub compacted_to: [Vec<u8>; LEVELS],
+    /// Whether what is due at the beginning was compacted: closing leaves that to the next one who writes.
+    pub has_compacted: bool,
     /// Scratch.
     pub record: Vec<u8>,
 }
@@ -110,6 +112,9 @@ impl MicroLsm {
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
         let mut writer = self.lock_writer()?;
+        if !std::mem::replace(&mut writer.has_compacted, true) {
+            self.compact_due(&mut writer).map_err(|e| self.poison.after(e))?;
+        }
         if writer.journaled_bytes >= self.own.journaled_bytes_max
             || self.view().memtable.is_full(self.own.memtable_records_max, self.own.memtable_bytes_max)
         {
@@ -130,13 +135,14 @@ impl MicroLsm {
         Ok(())
     }
 
-    /// Write what is in memory, unless something has failed.
+    /// Write what is in memory, unless something has failed. What is to be compacted then is the next one's: whoever closes does not wait for it,
+    /// and what was written is what was said to be still to be written.
     pub(super) fn close(&self) -> Result<()> {
         if self.poison.is_set() || self.writer.is_poisoned() {
             return Ok(());
         }
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        self.flush(&mut writer).map_err(|e| self.poison.after(e))
+        self.write_memtable(&mut writer).map_err(|e| self.poison.after(e))
     }
 
     fn find(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
@@ -145,13 +151,7 @@ impl MicroLsm {
     }
 
     fn fill(&self, snapshot: &LsmSnapshot, dest: &Path) -> Result<()> {
-        let options = OpenOptions::new(dest);
-        let copy = open_with(
-            Arc::clone(&self.shared.io),
-            &options,
-            &LsmOptions::of(&options, self.behaviour),
-            self.behaviour,
-        )?;
+        let copy = open_with(Arc::clone(&self.shared.io), &OpenOptions::new(dest), &self.own, self.behaviour)?;
         let (mut batch, mut merge) = (Batch::new(), snapshot.merge());
         merge.seek(b"")?;
         while let (Some(key), Some(Some(value))) = (merge.key(), merge.value()) {
@@ -248,8 +248,7 @@ impl Engine for MicroLsm {
         self.fill(&LsmSnapshot::take(engine), dest).inspect_err(|_| {
             // Best effort: the caller hears of the error that made the copy useless.
             let _ = io.remove_dir_all(dest);
-        })?;
-        sync_copy(io, dest)
+        })
     }
 
     fn compact(&self) -> Result<()> {
@@ -268,7 +267,9 @@ impl Engine for MicroLsm {
             keys_estimated: true,
             physical_bytes: Some(count(|table| table.bytes()) + journal.file_bytes),
             written_bytes: Some(figures.written() + journal.written_bytes),
-            unflushed_bytes: Some(view.memtable.table_bytes() + journal.ahead_bytes),
+            unflushed_bytes: Some(
+                view.memtable.table_bytes().map_or(0, |bytes| bytes + MANIFEST_BYTES) + journal.ahead_bytes,
+            ),
             cache_bytes: Some(
                 self.shared.cache.weight() + view.levels.lead_bytes() + view.memtable.memory_bytes() as u64,
             ),
@@ -281,8 +282,8 @@ impl Engine for MicroLsm {
     }
 
     fn verify(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
-        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        self.verify_all(report)
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.verify_all(&writer.head, report)
     }
 }
 

@@ -7,7 +7,7 @@
 //! 2. The manifest is replaced as a whole: written beside, synced, renamed, the directory synced. Tables that it names were synced with their
 //!    names before.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use biombo_base::checksum::crc32c;
@@ -24,6 +24,8 @@ pub(super) const LEVELS: usize = 7;
 const MANIFEST: &str = "TABLES";
 const MANIFEST_NEW: &str = "TABLES.new";
 const MAGIC: [u8; 8] = *b"BIOMBOLM";
+/// A manifest is written in whole pages, of which most have one.
+pub(super) const MANIFEST_BYTES: u64 = 4096;
 const HEADER_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 20;
 /// What is left to blocks where fences and filters would take it all.
@@ -119,13 +121,18 @@ pub(super) fn write_manifest(shared: &Shared, head: Head, levels: &Levels) -> Re
         .and_then(|()| io.rename(&new, &path))
         .and_then(|()| io.sync_dir(&shared.dir))
         .map_err(|e| Error::io(format_args!("write {}", path.display()), e))?;
-    shared.figures.wrote(bytes.len());
+    shared.figures.wrote((bytes.len() as u64).next_multiple_of(MANIFEST_BYTES) as usize);
     Ok(())
+}
+
+/// Where it lies.
+pub(super) fn manifest_path(shared: &Shared) -> PathBuf {
+    shared.dir.join(MANIFEST)
 }
 
 /// What the manifest says, with every table opened.
 pub(super) fn read_manifest(shared: &Arc<Shared>) -> Result<(Head, Levels)> {
-    let path = shared.dir.join(MANIFEST);
+    let path = manifest_path(shared);
     let bytes = read_file(&*shared.io, &path)?;
     let damaged = |what: &str| Error::corruption(&path, 0, what);
     let Some((body, crc)) = bytes.split_last_chunk::<4>().filter(|(body, _)| body.len() >= HEADER_BYTES) else {

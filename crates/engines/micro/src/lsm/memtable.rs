@@ -10,12 +10,14 @@
 //! `tests/memory.rs` holds the estimate against what the kernel counts.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use biombo_engine::Op;
 
-use super::block::{ENTRY_BYTES, units_of};
+use super::block::{ENTRY_BYTES, UNIT_BYTES, entries_of, units_of};
+use super::bloom;
 use crate::heap::heap_bytes;
 
 /// A value, or that it was deleted.
@@ -58,6 +60,9 @@ impl Versions {
 const VERSION_BYTES: usize = size_of::<(u64, Slot)>();
 /// A key's share of the map's nodes: of its slots, nearly as many again are empty, and nodes above the leaves add a tenth.
 const NODE_BYTES: usize = (size_of::<Vec<u8>>() + size_of::<Versions>()) * 15 / 8;
+
+/// What leads to a block in a table: where it begins, and its first key, of which the length is not known here.
+const LEAD_BYTES: usize = 8 + 16;
 
 fn slot_bytes(slot: &Slot) -> usize {
     slot.as_ref().map_or(0, Vec::len)
@@ -133,7 +138,8 @@ impl Memtable {
     }
 
     /// Bytes of a table's entries of them.
-    pub fn bytes(&self) -> usize {
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
         self.read().bytes
     }
 
@@ -148,11 +154,18 @@ impl Memtable {
         inner.map.len() + inner.older >= records_max || inner.memory_bytes >= bytes_max
     }
 
-    /// Bytes of the table that it will become, roughly.
-    pub fn table_bytes(&self) -> u64 {
-        let bytes = self.bytes();
-        // Its blocks, and what leads to them.
-        if bytes == 0 { 0 } else { (units_of(bytes + bytes / 50) + 2) as u64 * super::block::UNIT_BYTES as u64 }
+    /// Bytes of the table that it will become, roughly, as if its entries were of one size; `None`: there is nothing to become one.
+    pub fn table_bytes(&self) -> Option<u64> {
+        let inner = self.read();
+        let entries = inner.map.len();
+        let entry_bytes = inner.bytes / NonZero::new(entries)?;
+        // Whole entries in a unit, or whole units for an entry; then what leads to them, and the footer.
+        let (blocks, block_units) = match entries_of(entry_bytes) {
+            0 => (entries, units_of(entry_bytes)),
+            several => (entries.div_ceil(several), 1),
+        };
+        let lead_bytes = blocks * LEAD_BYTES + bloom::filter_bytes(entries);
+        Some((blocks * block_units + lead_bytes.div_ceil(UNIT_BYTES) + 1) as u64 * UNIT_BYTES as u64)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, RwLock};
 
-use biombo_base::Result;
 use biombo_base::io::{Io, IoMode, RealIo, raise_open_files_limit};
+use biombo_base::{ErrorKind, Result};
 use biombo_engine::combine::Combiner;
 use biombo_engine::{EngineKind, Op, OpenOptions};
 use biombo_journal::{JournalOptions, Lsn};
@@ -154,9 +154,18 @@ pub fn open_with(
             write_manifest(&shared, head, &levels)?;
             (head, levels)
         }
-        false => read_manifest(&shared)?,
+        false => {
+            let (head, levels) = read_manifest(&shared)?;
+            // Who wrote it may have been killed before its name was durable; and where that sync failed, no other makes it so. It is written anew
+            // before anything goes that only the one before it names. Where there is no room for that, nothing goes.
+            match write_manifest(&shared, head, &levels) {
+                Ok(()) => remove_strays(&shared, &levels)?,
+                Err(e) if e.kind() == ErrorKind::Full => {}
+                Err(e) => return Err(e),
+            }
+            (head, levels)
+        }
     };
-    remove_strays(&shared, &levels)?;
     levels.leave_room(&shared, own.cache_bytes);
     let memtable = Memtable::default();
     let (journal, journaled_bytes) = match behaviour {
@@ -165,7 +174,7 @@ pub fn open_with(
                 memtable.apply(ops);
                 Ok(())
             };
-            let (journal, taken_bytes) = journaled::open(&io, &options.dir, &own.journal, head.lsn, is_own, take_up)?;
+            let (journal, taken_bytes) = journaled::open(&io, &home, &own.journal, head.lsn, is_own, take_up)?;
             (Some(journal), taken_bytes)
         }
         Behaviour::Published => (None, 0),
@@ -178,7 +187,13 @@ pub fn open_with(
     Ok(Arc::new_cyclic(|me| MicroLsm {
         view: RwLock::new(Arc::new(View { memtable: Arc::new(memtable), levels: Arc::new(levels) })),
         // What was taken up is in no table either: who is killed again and again shall not journal without bound.
-        writer: Mutex::new(Writer { head, journaled_bytes, compacted_to: Default::default(), record: Vec::new() }),
+        writer: Mutex::new(Writer {
+            head,
+            journaled_bytes,
+            compacted_to: Default::default(),
+            has_compacted: false,
+            record: Vec::new(),
+        }),
         shared,
         journal,
         combiner: Combiner::default(),
@@ -187,6 +202,6 @@ pub fn open_with(
         own: own.clone(),
         behaviour,
         me: me.clone(),
-        _home: home,
+        home,
     }))
 }

@@ -1,9 +1,10 @@
-//! Verification: every block of every table from its file, the order of keys, filters, levels, the journal.
+//! Verification: the manifest, every block of every table and what leads to it from their files, the order of keys, filters, levels, the journal.
 
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::Damage;
 
 use super::engine::MicroLsm;
+use super::levels::{Head, Levels, manifest_path, read_manifest};
 use super::open::is_own;
 use super::table::Table;
 use super::view::merge_of;
@@ -11,7 +12,7 @@ use crate::journaled;
 
 impl MicroLsm {
     /// See [`Engine::verify`](biombo_engine::Engine::verify). Nobody writes meanwhile.
-    pub(super) fn verify_all(&self, report: &mut dyn FnMut(Damage)) -> Result<u64> {
+    pub(super) fn verify_all(&self, head: &Head, report: &mut dyn FnMut(Damage)) -> Result<u64> {
         let view = self.view();
         let mut is_sound = true;
         let mut note = |error: Error| -> Result<()> {
@@ -21,6 +22,12 @@ impl MicroLsm {
             report(Damage { file: file.to_owned(), offset, what: error.message().to_owned() });
             Ok(())
         };
+        if let Err(error) = self.home.verify() {
+            note(error)?;
+        }
+        if let Err(error) = self.verify_manifest(head, &view.levels) {
+            note(error)?;
+        }
         for table in view.levels.all() {
             verify_table(table, &mut note)?;
         }
@@ -42,6 +49,20 @@ impl MicroLsm {
             moved = merge.next();
         }
         if is_sound { moved.map(|()| keys) } else { Ok(keys) }
+    }
+}
+
+impl MicroLsm {
+    /// The manifest and what leads to the blocks of its tables, from their files: the next opening reads no other.
+    fn verify_manifest(&self, head: &Head, levels: &Levels) -> Result<()> {
+        let (found, tables) = read_manifest(&self.shared)?;
+        let numbers = |levels: &Levels| -> Vec<Vec<u64>> {
+            levels.0.iter().map(|tables| tables.iter().map(|table| table.number).collect()).collect()
+        };
+        if found.lsn != head.lsn || numbers(&tables) != numbers(levels) {
+            return Err(Error::corruption(manifest_path(&self.shared), 0, "it names other tables than are open"));
+        }
+        Ok(())
     }
 }
 
