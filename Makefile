@@ -33,7 +33,7 @@ test: setup ## build and run every test with all features
 build: setup ## target/release/biombo with every engine
 	$(CARGO) build --locked --release --package biombo-cli --all-features
 
-record: build ## measure a few benches, compare them with docs/record.jsonl, and keep them there unless something got slower
+record: build ## measure a few benches and compare them with docs/record.jsonl (BIOMBO_RECORD=replace keeps them there)
 	@scripts/record.sh "$$CARGO_TARGET_DIR/release/biombo"
 
 reproduce: build ## do all published experiments again: their tables, report pages and runs in target/reproduce, the seconds that each took (two hours)

@@ -17,6 +17,7 @@ mkdir -p "$kept" || exit 1
 names=$("$biombo" reproduce --list --json | sed -nE 's/^\{"name":"([^"]*)".*/\1/p')
 [ -n "$names" ] || { echo "reproduce: $biombo lists no experiments" >&2; exit 1; }
 
+trap 'exit 130' INT TERM
 table=$(printf '%-14s  %8s  %s' experiment seconds 'conclusions here')
 failed=0
 for name in $names; do

@@ -11,6 +11,8 @@ pub struct Spread {
     pub min: f64,
     /// The largest.
     pub max: f64,
+    /// How many there are.
+    pub runs: usize,
 }
 
 impl Spread {
@@ -18,7 +20,7 @@ impl Spread {
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = figures.into_iter().filter(|x| !x.is_nan()).collect();
         sorted.sort_by(f64::total_cmp);
-        Some(Self { median: middle(&sorted)?, min: *sorted.first()?, max: *sorted.last()? })
+        Some(Self { median: middle(&sorted)?, min: *sorted.first()?, max: *sorted.last()?, runs: sorted.len() })
     }
 }
 
@@ -232,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_median_is_the_middle() {
-        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0, runs: 3 }));
         assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).map(|s| s.median), Some(2.5));
         assert_eq!(Spread::of([f64::NAN]), None);
     }

@@ -19,7 +19,7 @@ use crate::progress::Progress;
 /// Do a published experiment again: published beside measured, and which of its conclusions hold on this machine
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A conclusion `holds` where in every series the figures go the published way and the repetitions at its two ends do not overlap. Runs with
+A conclusion `holds` where in every series the figures go the published way and the repetitions at its two ends, three of each or more, do not overlap. Runs with
 operations that failed or gave a wrong answer take no part, and the exit status is 1 then. --runs keeps the line of each run as soon as
 it is done: `biombo bench show` makes tables and a report of what was done before somebody ended it.
 

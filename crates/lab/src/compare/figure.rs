@@ -192,6 +192,6 @@ fn why(old: &[f64], new: &[f64], made: Made, level: f64) -> String {
 }
 
 fn side(figures: &[f64]) -> Option<Side> {
-    let Spread { median, min, max } = Spread::of(figures.iter().copied())?;
+    let Spread { median, min, max, .. } = Spread::of(figures.iter().copied())?;
     Some(Side { runs: figures.len(), median, min, max })
 }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::context::distinct;
 use super::escape;
 use super::plots::{Mark, Series, ticks};
-use crate::reproduce::{Figure, Finding, Reproduction};
+use crate::reproduce::{Figure, Finding, Reproduction, Verdict};
 
 /// The least height of a row; dots that lie close are spread over it.
 const ROW_PX: f64 = 30.0;
@@ -53,10 +53,11 @@ struct Dot<'a> {
     title: String,
 }
 
-fn of_figure<'a>(figure: &'a Figure, engines: &[String]) -> Option<Dot<'a>> {
+/// `names`: of all dots, which have a colour and a mark each.
+fn of_figure<'a>(figure: &'a Figure, names: &[String]) -> Option<Dot<'a>> {
     let (ratio, published) = (figure.ratio.filter(|ratio| *ratio > 0.0)?, figure.published?);
     let engine = figure.engine.as_deref()?;
-    let colour = engines.iter().position(|name| name == engine).unwrap_or(engines.len());
+    let colour = names.iter().position(|name| name == engine).unwrap_or(names.len());
     let by = |measured: f64| measured / published;
     Some(Dot {
         row: figure.of.replace('_', "-"),
@@ -75,7 +76,7 @@ fn of_figure<'a>(figure: &'a Figure, engines: &[String]) -> Option<Dot<'a>> {
 }
 
 fn of_finding(finding: &Finding) -> Option<Dot<'_>> {
-    let ratio = finding.ratio.filter(|ratio| *ratio > 0.0)?;
+    let ratio = finding.ratio.filter(|ratio| *ratio > 0.0 && finding.verdict != Verdict::Unknown)?;
     Some(Dot {
         row: "conclusions".to_owned(),
         series: Series { label: "conclusions", colour: 7, direct: false },
@@ -87,10 +88,13 @@ fn of_finding(finding: &Finding) -> Option<Dot<'_>> {
 
 /// The plot, and what its marks mean: an engine each. `None` where nothing that was published has a figure here.
 pub(super) fn plot(again: &Reproduction, engines: &[String]) -> Option<(String, Vec<(String, String)>)> {
+    // What is no engine of the page, such as a layout under a placement, comes after all that are.
+    let names =
+        distinct(engines.iter().cloned().chain(again.figures.iter().filter_map(|figure| figure.engine.clone())));
     let dots: Vec<Dot<'_>> = again
         .figures
         .iter()
-        .filter_map(|figure| of_figure(figure, engines))
+        .filter_map(|figure| of_figure(figure, &names))
         .chain(again.findings.iter().filter_map(of_finding))
         .collect();
     if dots.is_empty() {
@@ -144,7 +148,7 @@ fn mark_of(dot: &Dot<'_>) -> Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::{Unit, Verdict};
+    use crate::reproduce::Unit;
     use crate::statistics::Spread;
 
     fn again(figures: Vec<Figure>, findings: Vec<Finding>) -> Reproduction {
@@ -161,7 +165,7 @@ mod tests {
     }
 
     fn figure(of: &str, published: Option<f64>, measured: f64) -> Figure {
-        let spread = Spread { median: measured, min: measured / 2.0, max: measured * 2.0 };
+        let spread = Spread { median: measured, min: measured / 2.0, max: measured * 2.0, runs: 3 };
         let figure = Figure::new("a<b", of, Unit::PerSecond).published("System", published);
         figure.measured("log", Some(spread))
     }
@@ -198,6 +202,18 @@ mod tests {
         let (plot, _) = plot(&again(Vec::new(), vec![finding(Some(0.004)), finding(None)]), &[]).unwrap();
         assert_eq!((plot.matches("<path").count(), plot.matches("conclusions</div>").count()), (1, 1), "{plot}");
         assert!(super::plot(&again(vec![figure("read", None, 1.0)], vec![finding(None)]), &[]).is_none());
+        let unknown = Finding { verdict: Verdict::Unknown, ..finding(Some(0.5)) };
+        assert!(super::plot(&again(Vec::new(), vec![unknown]), &[]).is_none(), "what was not measured has no dot");
+    }
+
+    /// Fails if two names that are no engines of the page look alike.
+    #[test]
+    fn names_that_are_no_engines_of_the_page_are_told_apart() {
+        let named = |name: &str| Figure { engine: Some(name.to_owned()), ..figure("time", Some(1.0), 2.0) };
+        let figures = vec![named("pma, block"), named("pma, round-robin"), named("csr")];
+        let (_, key) = plot(&again(figures, Vec::new()), &["csr".to_owned()]).unwrap();
+        let marks = distinct(key.iter().map(|(mark, _)| mark.clone()));
+        assert_eq!((key.len(), marks.len()), (3, 3), "{key:?}");
     }
 
     #[test]

@@ -141,6 +141,7 @@ fn body(table: &Table, engines: &[String]) -> Value {
         panels => timelines.throughput(engines),
         tails => timelines.tail(engines),
         marks => Value::from(Serde(timelines.marks())),
+        layouts => Value::from(Serde(timelines.layouts())),
         timeline_note => timelines.note(),
         amplification => super::amplification::card(table),
         both => table.rows.iter().any(|row| row.partitioning == "none")

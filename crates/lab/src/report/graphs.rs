@@ -70,7 +70,7 @@ impl<'a> Turns<'a> {
     }
 
     pub(super) fn seconds(&self) -> Spread {
-        let alone = Spread { median: 0.0, min: 0.0, max: 0.0 };
+        let alone = Spread { median: 0.0, min: 0.0, max: 0.0, runs: 0 };
         self.spread(|record| Some(record.seconds)).unwrap_or(alone)
     }
 
@@ -186,7 +186,12 @@ fn speed_ups(kernel: &str, turns: &[Turns<'_>], base: Option<f64>) -> Value {
     let labels: Vec<String> = turns.iter().map(|turns| turns.label(false)).collect();
     let bars = turns.iter().zip(&labels).filter_map(|(turns, label)| {
         let (base, seconds) = (base?, turns.seconds());
-        let spread = Spread { median: base / seconds.median, min: base / seconds.max, max: base / seconds.min };
+        let spread = Spread {
+            median: base / seconds.median,
+            min: base / seconds.max,
+            max: base / seconds.min,
+            runs: seconds.runs,
+        };
         Some((turns.series(label), spread))
     });
     let bars: Vec<_> = bars.collect();

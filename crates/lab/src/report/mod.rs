@@ -11,6 +11,7 @@ mod date;
 mod findings;
 mod graph_findings;
 mod graphs;
+mod layouts;
 mod methods;
 mod plots;
 mod sweep;

@@ -137,20 +137,17 @@ pub(crate) fn bars_of(rows: &[(Series<'_>, Spread)], unit: &str, text: &dyn Fn(f
                  x2=\"{min:.2}%\" y1=\"9\" y2=\"17\"/><line x1=\"{max:.2}%\" x2=\"{max:.2}%\" y1=\"9\" y2=\"17\"/></g>"
             );
         }
-        // Past the whisker where there is room for a figure, within the bar otherwise.
-        if max < 84.0 {
-            let _ = write!(
-                out,
-                "<text class=\"figure\" x=\"{max:.2}%\" dx=\"6\" y=\"17\">{}</text></svg>",
-                text(spread.median)
-            );
-        } else {
-            let _ = write!(
-                out,
-                "<text class=\"figure inside\" x=\"{min:.2}%\" dx=\"-6\" y=\"17\" text-anchor=\"end\">{}</text></svg>",
-                text(spread.median)
-            );
-        }
+        // Past the whisker where there is room for a figure; before it within the bar; else past the median, over the whisker.
+        let (class, x, dx, anchor) = match (max, min) {
+            (..84.0, _) => ("figure", max, 6, "start"),
+            (_, 25.0..) => ("figure inside", min, -6, "end"),
+            _ => ("figure", at, 6, "start"),
+        };
+        let _ = write!(
+            out,
+            "<text class=\"{class}\" x=\"{x:.2}%\" dx=\"{dx}\" y=\"17\" text-anchor=\"{anchor}\">{}</text></svg>",
+            text(spread.median)
+        );
     }
     ticks(&mut out, axis.ticks.iter().map(|t| (axis.at(*t), text(*t))), unit);
     out.push_str("</div>");

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::axis::{Linear, Log};
 use super::context::{distinct, plural, series};
 use super::escape;
+use super::layouts::Layouts;
 use super::plots::{Series, round_count, round_ns, swatch};
 use crate::statistics::Spread;
 use crate::summary::{Row, Table};
@@ -172,9 +173,6 @@ impl Axis {
     }
 }
 
-/// The page's kinds of dashes: none, those of engines used directly, and others.
-const DASHES: usize = 8;
-
 /// What the lines of a sweep are called and how they look: a colour and a mark for an engine, dashes for a layout.
 struct Labels<'a> {
     lines: Vec<(Series<'a>, &'a str, usize)>,
@@ -183,18 +181,11 @@ struct Labels<'a> {
 impl<'a> Labels<'a> {
     fn new(tables: &[&'a Table], engines: &[String]) -> Self {
         let rows = || tables.iter().flat_map(|table| &table.rows);
-        let layout = |row: &'a Row| row.name.strip_prefix(row.engine.as_str()).unwrap_or(&row.name);
-        let layouts = distinct(rows().filter(|row| row.partitioning != "none").map(layout));
+        let layouts = Layouts::of(rows());
         let mut lines: Vec<(Series<'a>, &'a str, usize)> = Vec::new();
         for row in rows() {
             if lines.iter().all(|(_, name, _)| *name != row.name) {
-                let dashes = match layouts.iter().position(|l| *l == layout(row)) {
-                    // Beside partitioned layouts, engines used directly are dashed all over the page.
-                    None => usize::from(!layouts.is_empty()),
-                    Some(0) => 0,
-                    Some(more) => 2 + (more - 1) % (DASHES - 2),
-                };
-                lines.push((series(row, engines), &row.name, dashes));
+                lines.push((series(row, engines), &row.name, layouts.dashes(row)));
             }
         }
         Self { lines }

@@ -1,6 +1,6 @@
 //! Throughput and tail over time, with what happened marked on it: a panel for each engine, all of them on the same axes.
 //!
-//! Of each engine and layout it shows the repetition whose throughput is the median.
+//! Of each engine and layout it shows the repetition whose throughput is the median. Layouts of an engine differ in their dashes ([`Layouts`]).
 
 use std::fmt::Write;
 
@@ -9,6 +9,7 @@ use minijinja::{Value, context};
 use super::axis::{Linear, Log};
 use super::context::{distinct, series};
 use super::escape;
+use super::layouts::Layouts;
 use super::plots::{Series, round_ns};
 use crate::driver::Timeline;
 use crate::record::Record;
@@ -18,7 +19,8 @@ use crate::workload::shift::{Mark, MarkKind};
 
 /// The runs of a table over time, and axes for all of them.
 pub(super) struct Timelines<'a> {
-    rows: Vec<(&'a Row, &'a Timeline)>,
+    rows: Vec<(&'a Row, &'a Record)>,
+    layouts: Layouts<'a>,
     rates: Linear,
     tails: Log,
     bucket_seconds: f64,
@@ -32,15 +34,17 @@ impl<'a> Timelines<'a> {
             .filter_map(|row| {
                 let distance = |r: &Record| (r.ops_per_s - row.ops_per_s.median).abs();
                 let record = row.records.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-                Some((row, &record.timeline))
+                Some((row, record))
             })
             .collect();
-        let most = rows.iter().flat_map(|(_, t)| t.rates()).map(|(_, rate)| rate).fold(0.0, f64::max);
-        let tails = || rows.iter().flat_map(|(_, t)| t.tails());
+        let most = rows.iter().flat_map(|(_, record)| rates(record)).map(|(_, rate)| rate).fold(0.0, f64::max);
+        let tails = || rows.iter().flat_map(|(_, record)| record.timeline.tails());
         let least_ns = tails().map(|(_, p99, _)| p99 as f64).fold(f64::INFINITY, f64::min);
         let most_ns = tails().map(|(_, _, max)| max as f64).fold(1.0, f64::max);
-        let bucket_seconds = rows.iter().map(|(_, t)| t.bucket_seconds).fold(0.0, f64::max);
-        Self { rates: Linear::new(most, 3), tails: Log::fitted(least_ns.min(most_ns), most_ns), bucket_seconds, rows }
+        let bucket_seconds = rows.iter().map(|(_, record)| record.timeline.bucket_seconds).fold(0.0, f64::max);
+        let layouts = Layouts::of(table.rows.iter());
+        let tails = Log::fitted(least_ns.min(most_ns), most_ns);
+        Self { rates: Linear::new(most, 3), tails, bucket_seconds, layouts, rows }
     }
 
     /// Which run is shown, in steps of what.
@@ -55,31 +59,37 @@ impl<'a> Timelines<'a> {
             (MarkKind::Plan, "a plan is made"),
             (MarkKind::Move, "units move"),
         ];
-        let occurs = |kind| self.rows.iter().any(|(_, t)| t.marks.iter().any(|mark| mark.kind == kind));
+        let occurs =
+            |kind| self.rows.iter().any(|(_, record)| record.timeline.marks.iter().any(|mark| mark.kind == kind));
         words.into_iter().filter(|(kind, _)| occurs(*kind)).map(|(kind, word)| (kind.name(), word)).collect()
+    }
+
+    /// A piece of a line and the name of each layout, where an engine has several.
+    pub(super) fn layouts(&self) -> Vec<(String, &'a str)> {
+        self.layouts.key()
     }
 
     /// A panel of throughput for each engine.
     pub(super) fn throughput(&self, engines: &[String]) -> Vec<Value> {
         let at = |rate: f64| self.rates.at(rate);
         let ticks: Vec<_> = self.rates.ticks.iter().map(|tick| (at(*tick), count(*tick))).collect();
-        self.panels(engines, "Operations per second over time", &ticks, |series, timeline| {
-            vec![Line::new(series, "", timeline.rates().into_iter().map(|(t, rate)| (t, at(rate))))]
+        self.panels(engines, "Operations per second over time", &ticks, |look, record| {
+            vec![Line::new(look, "", rates(record).into_iter().map(|(t, rate)| (t, at(rate))))]
         })
     }
 
     /// A panel of the 99th percentile and the slowest operation for each engine; none where no run tells of them.
     pub(super) fn tail(&self, engines: &[String]) -> Vec<Value> {
-        if self.rows.iter().all(|(_, timeline)| timeline.tails().is_empty()) {
+        if self.rows.iter().all(|(_, record)| record.timeline.tails().is_empty()) {
             return Vec::new();
         }
         let at = |ns: u64| self.tails.at(ns as f64);
         let ticks: Vec<_> = self.tails.ticks.iter().map(|tick| (self.tails.at(*tick), round_ns(*tick))).collect();
-        self.panels(engines, "Latency over time", &ticks, |series, timeline| {
-            let tails = timeline.tails();
+        self.panels(engines, "Latency over time", &ticks, |look, record| {
+            let tails = record.timeline.tails();
             vec![
-                Line::new(series, " slowest", tails.iter().map(|(t, _, max)| (*t, at(*max)))),
-                Line::new(series, "", tails.iter().map(|(t, p99, _)| (*t, at(*p99)))),
+                Line::new(look, " slowest", tails.iter().map(|(t, _, max)| (*t, at(*max)))),
+                Line::new(look, "", tails.iter().map(|(t, p99, _)| (*t, at(*p99)))),
             ]
         })
     }
@@ -89,7 +99,7 @@ impl<'a> Timelines<'a> {
         engines: &[String],
         what: &str,
         ticks: &[(f64, String)],
-        lines: impl Fn(&Series<'_>, &Timeline) -> Vec<Line>,
+        lines: impl Fn(&Look<'_>, &Record) -> Vec<Line>,
     ) -> Vec<Value> {
         distinct(self.rows.iter().map(|(row, _)| row.engine.clone()))
             .into_iter()
@@ -97,10 +107,12 @@ impl<'a> Timelines<'a> {
                 let mine: Vec<_> = self.rows.iter().filter(|(row, _)| row.engine == engine).collect();
                 let seconds = mine
                     .iter()
-                    .map(|(_, t)| t.bucket_seconds * t.operations.len().saturating_sub(1).max(1) as f64)
+                    .map(|(_, record)| &record.timeline)
+                    .map(|t| t.bucket_seconds * t.operations.len().saturating_sub(1).max(1) as f64)
                     .fold(0.1, f64::max);
-                let marks = marks(mine.iter().map(|(_, timeline)| *timeline), self.bucket_seconds);
-                let lines: Vec<Line> = mine.iter().flat_map(|(row, t)| lines(&series(row, engines), t)).collect();
+                let marks = marks(mine.iter().map(|(_, record)| &record.timeline), self.bucket_seconds);
+                let look = |row| Look { series: series(row, engines), dashes: self.layouts.dashes(row) };
+                let lines: Vec<Line> = mine.iter().flat_map(|(row, record)| lines(&look(row), record)).collect();
                 context! { engine => engine, plot => panel(what, &lines, ticks, &marks, seconds) }
             })
             .collect()
@@ -132,9 +144,23 @@ struct Line {
 }
 
 impl Line {
-    fn new(series: &Series<'_>, kind: &str, points: impl Iterator<Item = (f64, f64)>) -> Self {
+    fn new(Look { series, dashes }: &Look<'_>, kind: &str, points: impl Iterator<Item = (f64, f64)>) -> Self {
         let title = format!("{}{kind}", series.label);
-        Self { class: format!("{}{kind}", series.class()), title, points: points.collect() }
+        Self { class: format!("{} l{dashes}{kind}", series.hue()), title, points: points.collect() }
+    }
+}
+
+/// How the lines of a row look.
+struct Look<'a> {
+    series: Series<'a>,
+    dashes: usize,
+}
+
+/// Operations per second over time. A run that is shorter than a bucket has that of the run.
+fn rates(record: &Record) -> Vec<(f64, f64)> {
+    match record.timeline.rates()[..] {
+        [(at, _)] => vec![(at, record.ops_per_s)],
+        ref several => several.to_vec(),
     }
 }
 

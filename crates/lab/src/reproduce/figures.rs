@@ -99,7 +99,7 @@ impl Figure {
     /// With what `engine` gave here: the median of the pairs' quotients, and its interval.
     pub fn measured_in_pairs(self, engine: &str, pairs: &[(f64, f64)]) -> Self {
         let found = resampled_ratio(pairs);
-        let spread = found.map(|Ratio { median, min, max, .. }| Spread { median, min, max });
+        let spread = found.map(|Ratio { median, min, max, pairs: runs, .. }| Spread { median, min, max, runs });
         Self { interval: found.and_then(|found| found.interval), ..self.measured(engine, spread) }
     }
 

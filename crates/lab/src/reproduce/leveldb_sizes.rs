@@ -7,7 +7,7 @@
 use biombo_base::Result;
 use biombo_engine::Registry;
 
-use super::{Finding, Lack, Reproduction, Seen, Trend, Verdict, describe, judge, missing};
+use super::{Finding, Lack, Reproduction, Seen, Trend, Verdict, describe, judge, missing, of_runs};
 use crate::bench::{Outcome, Plan};
 use crate::record::Record;
 use crate::statistics::Spread;
@@ -71,10 +71,10 @@ impl<'a> Runs<'a> {
         Self { records: records.iter().filter(|record| record.workload == benchmark.name()).collect(), seen }
     }
 
-    fn at(&self, key: u32, value: u32, figure: Figure) -> Option<(f64, f64, f64)> {
+    fn at(&self, key: u32, value: u32, figure: Figure) -> Option<Spread> {
         let here = self.records.iter().filter(|record| (record.key_bytes, record.value_bytes) == (key, value));
         let here = here.inspect(|record| self.seen.saw(record));
-        Spread::of(here.filter_map(|record| figure(record))).map(|spread| (spread.median, spread.min, spread.max))
+        Spread::of(here.filter_map(|record| figure(record)))
     }
 
     /// From one value length to another, for each key length.
@@ -92,15 +92,16 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// The geometric mean of what a fourfold value does to a figure.
-fn fourfold(runs: &Runs<'_>, figure: Figure) -> Option<f64> {
-    let ratios: Vec<f64> = VALUES
+/// The geometric mean of what a fourfold value does to a figure, and the least number of runs that a step of it rests on.
+fn fourfold(runs: &Runs<'_>, figure: Figure) -> Option<(f64, usize)> {
+    let steps: Vec<Trend> = VALUES
         .windows(2)
         .flat_map(|pair| runs.along_values(pair[0], pair[1], figure))
-        .map(|trend| trend.ratio().ln())
-        .filter(|ratio| ratio.is_finite())
+        .filter(|trend| trend.ratio().ln().is_finite())
         .collect();
-    (!ratios.is_empty()).then(|| (ratios.iter().sum::<f64>() / ratios.len() as f64).exp())
+    let least = steps.iter().map(Trend::runs).min()?;
+    let sum: f64 = steps.iter().map(|trend| trend.ratio().ln()).sum();
+    Some(((sum / steps.len() as f64).exp(), least))
 }
 
 /// What came out, beside what was published.
@@ -137,7 +138,8 @@ pub fn findings(outcome: &Outcome) -> Result<Reproduction> {
     trend("fillrandom, larger keys: compactions take longer", &|| fill.along_keys(COMPACTION), true);
     trend("readrandom, larger values: latency rises", &|| read.along_values(ends.0, ends.1, LATENCY), true);
     let per_step = |what: &str, first: f64, repeat: f64, figure| {
-        let measured = fourfold(&fill, figure);
+        let found = fourfold(&fill, figure);
+        let measured = found.map(|(times, _)| times);
         Finding {
             published: format!(
                 "fillrandom, a value four times as large: {first} times the {what}, in the repeat {repeat} times"
@@ -149,7 +151,7 @@ pub fn findings(outcome: &Outcome) -> Result<Reproduction> {
             ratio: measured.map(|m| m / repeat),
             lines: Vec::new(),
             is_published: true,
-            verdict: within(measured, repeat.min(first), repeat.max(first)),
+            verdict: of_runs(found.map_or(0, |(_, runs)| runs), within(measured, repeat.min(first), repeat.max(first))),
         }
     };
     findings.push(seen.finding(|| per_step("latency", 5.33, 2.5, LATENCY)));
@@ -188,6 +190,7 @@ fn jump(read: &Runs<'_>) -> Finding {
     let trends = read.along_values(4_096, 16_384, LATENCY);
     let largest = trends.iter().map(Trend::ratio).fold(0.0, f64::max);
     let measured = (!trends.is_empty()).then_some(largest);
+    let runs = trends.iter().map(Trend::runs).min().unwrap_or(0);
     Finding {
         published: "readrandom, from values of 4 KiB to 16 KiB: latency rises by more than 100 times".to_owned(),
         published_figure: Some(100.0),
@@ -200,8 +203,8 @@ fn jump(read: &Runs<'_>) -> Finding {
         // By every key length, not by the one that was disturbed.
         verdict: match trends.iter().filter(|trend| trend.ratio() > 100.0).count() {
             _ if trends.is_empty() => Verdict::Unknown,
-            0 => Verdict::Refuted,
-            jumps if jumps == trends.len() => Verdict::Holds,
+            0 => of_runs(runs, Verdict::Refuted),
+            jumps if jumps == trends.len() => of_runs(runs, Verdict::Holds),
             _ => Verdict::Mixed,
         },
     }
@@ -219,7 +222,8 @@ fn differences(fill: &Runs<'_>) -> Vec<String> {
     let written: Figure = |record| Some(record.physical_write_bytes as f64 / record.operations.max(1) as f64);
     if let (Some(short), Some(long)) = (fill.at(KEYS[0], VALUES[0], written), fill.at(KEYS[3], VALUES[0], written)) {
         let asked = f64::from(KEYS[3] + VALUES[0]) / f64::from(KEYS[0] + VALUES[0]);
-        let why = if long.0 / short.0 < asked {
+        let (long, short) = (long.median, short.median);
+        let why = if long / short < asked {
             "That grows more slowly, so write amplification falls: longer keys are padded, what they share before their digits is \
              stored once in a block, and the bytes of the user alone grow"
         } else {
@@ -228,9 +232,9 @@ fn differences(fill: &Runs<'_>) -> Vec<String> {
         differences.push(format!(
             "Keys and write amplification: with values of 256 bytes, an operation at keys of 128 bytes puts {asked:.2} times the bytes of one \
              at keys of 16, and made LevelDB write {} instead of {}, {:.2} times as much. {why}.",
-            bytes(long.0),
-            bytes(short.0),
-            long.0 / short.0
+            bytes(long),
+            bytes(short),
+            long / short
         ));
     }
     differences

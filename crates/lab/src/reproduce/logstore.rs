@@ -7,7 +7,9 @@
 use biombo_base::Result;
 use biombo_engine::Registry;
 
-use super::{Curve, Figure, Finding, Point, Reproduction, Seen, Unit, Verdict, merging, quotient};
+use super::{
+    Curve, Figure, Finding, Point, Reproduction, Seen, Unit, Verdict, merging, of_runs, quotient, spread_text,
+};
 use crate::bench::{Outcome, Plan};
 use crate::record::Record;
 use crate::statistics::Spread;
@@ -194,15 +196,21 @@ fn figures(runs: &Runs<'_>) -> Vec<Figure> {
     figures
 }
 
-/// Where `low` to `high` lies by a bound that was published to be passed.
-fn passes(low: f64, high: f64, bound: f64) -> Verdict {
-    if low >= bound {
+/// Where figures lie by a bound that was published to be passed.
+fn passes(by: Spread, bound: f64) -> Verdict {
+    let verdict = if by.min >= bound {
         Verdict::Holds
-    } else if high < bound {
+    } else if by.max < bound {
         Verdict::Refuted
     } else {
         Verdict::Mixed
-    }
+    };
+    of_runs(by.runs, verdict)
+}
+
+/// `3.10 (2.90 to 3.30)`.
+fn text(by: Spread) -> String {
+    spread_text(by, |figure| format!("{figure:.2}"))
 }
 
 fn finding(published: String, figure: Option<f64>, measured: Option<(f64, String, Verdict)>) -> Finding {
@@ -231,15 +239,12 @@ fn faster(runs: &Runs<'_>) -> Finding {
             .collect();
         let others = if others.is_empty() { String::new() } else { format!("; {}", others.join(", ")) };
         let text = format!(
-            "{:.2} ({:.2} to {:.2}) times {tree}, the fastest engine that merges sorted tables as HBase does: {} by {} inserts a \
-             second{others}",
-            by.median,
-            by.min,
-            by.max,
+            "{} times {tree}, the fastest engine that merges sorted tables as HBase does: {} by {} inserts a second{others}",
+            text(by),
             count(log.median),
             count(merged.median)
         );
-        Some((by.median, text, passes(by.min, by.max, 4.0)))
+        Some((by.median, text, passes(by, 4.0)))
     };
     let published = "alone, 128 threads: a log that is the data writes more than 4 times as fast as LogBase and HBase";
     finding(published.to_owned(), Some(4.0), measured())
@@ -254,12 +259,9 @@ fn scales(runs: &Runs<'_>, cores: u32) -> Finding {
     let measured = || {
         let most = below(cores)?;
         let by = quotient(runs.at(LOG, most, THROUGHPUT)?, runs.at(LOG, 1, THROUGHPUT)?);
-        let text = format!(
-            "{most} threads on {cores} cores write {:.2} ({:.2} to {:.2}) times what one does",
-            by.median, by.min, by.max
-        );
+        let text = format!("{most} threads on {cores} cores write {} times what one does", text(by));
         // Linear, as people say it, is four fifths of it.
-        Some((by.median, text, passes(by.min, by.max, 0.8 * f64::from(most))))
+        Some((by.median, text, passes(by, 0.8 * f64::from(most))))
     };
     finding(
         "throughput grows linearly with the threads up to the number of cores".to_owned(),
@@ -272,10 +274,9 @@ fn flat(runs: &Runs<'_>, cores: u32) -> Finding {
     let measured = || {
         let most = below(cores)?;
         let by = quotient(runs.at(LOG, most, LATENCY)?, runs.at(LOG, 1, LATENCY)?);
-        let text =
-            format!("{:.2} ({:.2} to {:.2}) times the mean latency at {most} threads", by.median, by.min, by.max);
+        let text = format!("{} times the mean latency at {most} threads", text(by));
         // A quarter more is flat yet: what is judged is that it does not pass that.
-        let verdict = match passes(by.min, by.max, 1.25) {
+        let verdict = match passes(by, 1.25) {
             Verdict::Holds => Verdict::Refuted,
             Verdict::Refuted => Verdict::Holds,
             other => other,
@@ -290,14 +291,9 @@ fn rises(runs: &Runs<'_>, cores: u32) -> Finding {
         let few = below(cores).unwrap_or(1);
         let (many, few_at) = (runs.at(LOG, MOST, LATENCY)?, runs.at(LOG, few, LATENCY)?);
         let by = quotient(many, few_at);
-        let text = format!(
-            "from {few} to {MOST} threads the mean rises {:.1} ({:.1} to {:.1}) times, to {}",
-            by.median,
-            by.min,
-            by.max,
-            duration_ns(many.median)
-        );
-        Some((by.median, text, passes(by.min, by.max, 4.0)))
+        let text =
+            format!("from {few} to {MOST} threads the mean rises {} times, to {}", text(by), duration_ns(many.median));
+        Some((by.median, text, passes(by, 4.0)))
     };
     finding("past the number of cores latency rises sharply".to_owned(), None, measured())
 }

@@ -23,7 +23,7 @@ use biombo_engine::Registry;
 use serde::Serialize;
 
 pub use self::figures::{Curve, Figure, Point, Unit};
-pub(crate) use self::judge::{Trend, describe, judge, quotient};
+pub(crate) use self::judge::{RUNS_MIN, Trend, describe, judge, of_runs, quotient, spread_text};
 pub use self::print::print;
 use self::seen::Seen;
 use crate::bench::{Outcome, Plan};
@@ -270,9 +270,9 @@ pub const EXPERIMENTS: [Experiment; 5] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// In every series the figures go the published way, and those of the two ends do not overlap.
+    /// In every series the figures go the published way, and those of the two ends, of three repetitions at least, do not overlap.
     Holds,
-    /// In every series they go the other way, and do not overlap.
+    /// In every series they go the other way, and do not overlap, as above.
     Refuted,
     /// Anything between.
     Mixed,

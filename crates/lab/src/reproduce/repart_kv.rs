@@ -10,7 +10,8 @@ use biombo_base::Result;
 use biombo_engine::{Durability, Registry};
 use biombo_store::Repartition;
 
-use super::{Figure, Finding, Lack, Reproduction, Seen, Trend, Unit, Verdict, describe, judge, missing, quotient};
+use super::{Figure, Finding, Lack, Reproduction, Seen, Trend, Unit, Verdict};
+use super::{describe, judge, missing, of_runs, quotient, spread_text};
 use crate::bench::{Outcome, Plan};
 use crate::record::Record;
 use crate::spec::Partitioning;
@@ -232,9 +233,8 @@ impl<'a> Runs<'a> {
     fn moving(&self, wanted: impl Fn(&str, &str) -> bool) -> Vec<Trend> {
         let series = self.series().into_iter().filter(|(work, engine, _)| wanted(work, engine));
         let trend = |(work, engine, workers): (&str, &str, u32)| {
-            let ends = |spread: Spread| (spread.median, spread.min, spread.max);
-            let small = ends(self.of(work, engine, Layout::Hard8, workers)?);
-            Some(Trend { small, large: ends(self.of(work, engine, Layout::Moving8, workers)?) })
+            let small = self.of(work, engine, Layout::Hard8, workers)?;
+            Some(Trend { small, large: self.of(work, engine, Layout::Moving8, workers)? })
         };
         series.filter_map(trend).collect()
     }
@@ -295,7 +295,7 @@ fn figures(runs: &Runs<'_>) -> Vec<Figure> {
 
 /// `3.10 (2.90 to 3.30)`.
 fn text(spread: Spread) -> String {
-    format!("{:.2} ({:.2} to {:.2})", spread.median, spread.min, spread.max)
+    spread_text(spread, |figure| format!("{figure:.2}"))
 }
 
 fn finding(published: String, figure: Option<f64>, measured: Option<(Spread, String)>) -> Finding {
@@ -316,7 +316,7 @@ fn finding(published: String, figure: Option<f64>, measured: Option<(Spread, Str
         ratio: figure.map(|figure| by.median / figure),
         lines: Vec::new(),
         is_published: true,
-        verdict,
+        verdict: of_runs(by.runs, verdict),
     }
 }
 
@@ -328,10 +328,11 @@ fn layouts(runs: &Runs<'_>, work: &str, system: System, [new, old]: [Layout; 2],
     };
     let ratio = of(new)? / of(old)?;
     let published = format!(
-        "{work} over {}, {}: {} gives {ratio:.2} times the throughput of {}",
+        "{work} over {}, {}: {} is {} than {} ({ratio:.2} times its throughput then)",
         system.name(),
         workers(count),
         new.name(),
+        if ratio > 1.0 { "faster" } else { "slower" },
         old.name()
     );
     let engine = runs.engine(system);
@@ -363,16 +364,17 @@ fn judged(runs: &Runs<'_>, outcome: &Outcome) -> Vec<Finding> {
         let systems = [System::Tkrzw, System::Lmdb].map(|system| runs.engine(system));
         ["A", "D"].iter().any(|of| of.eq_ignore_ascii_case(work)) && systems.contains(&Some(engine))
     };
-    let (trends, all) = (runs.moving(published), runs.moving(|_, _| true));
     let units: u64 = outcome.records.iter().map(|record| record.moves.units).sum();
-    findings.push(Finding {
+    // It is drawn from the published series; the others are told beside.
+    let all = runs.moving(|_, _| true);
+    let everywhere = |trends: &[Trend]| Finding {
         published:
             "repartitioning switched on costs throughput everywhere: 19 % (A, Tkrzw, 1 worker), about 15 % (A, LMDB)"
                 .to_owned(),
         published_figure: None,
         measured: format!(
             "{}; of all engines and workloads: {}; {} units moved in all runs",
-            describe(&trends),
+            describe(trends),
             describe(&all),
             self::count(units as f64)
         ),
@@ -380,8 +382,9 @@ fn judged(runs: &Runs<'_>, outcome: &Outcome) -> Vec<Finding> {
         ratio: None,
         lines: Vec::new(),
         is_published: true,
-        verdict: judge(&trends, false),
-    });
+        verdict: judge(trends, false),
+    };
+    findings.push(runs.seen.finding(|| everywhere(&runs.moving(published))));
     findings.push(Finding {
         published: "with one partition, repartitioning on and off are the same: tracking itself is cheap".to_owned(),
         published_figure: None,

@@ -6,7 +6,7 @@
 
 use biombo_engine::Registry;
 
-use super::super::{Figure, Finding, Lack, Seen, Trend, Unit, Verdict, judge, merging};
+use super::super::{Figure, Finding, Lack, Seen, Trend, Unit, Verdict, judge, merging, spread_text};
 use crate::bench::Plan;
 use crate::record::Record;
 use crate::statistics::Spread;
@@ -171,8 +171,7 @@ pub(super) fn figures(lengths: &Lengths<'_>) -> Vec<Figure> {
 
 /// `12.3 (12.1 to 12.6)`.
 fn text(spread: Spread) -> String {
-    let show = |figure: f64| if figure < 1_000.0 { format!("{figure:.2}") } else { count(figure) };
-    format!("{} ({} to {})", show(spread.median), show(spread.min), show(spread.max))
+    spread_text(spread, |figure| if figure < 1_000.0 { format!("{figure:.2}") } else { count(figure) })
 }
 
 /// One side by the other, with the published ratio, if there is one; it holds where `large` is larger beyond the spread.
@@ -185,8 +184,7 @@ fn compared(
 ) -> Finding {
     let published = format!("micro-benchmark: {published}");
     let Some((small, large)) = small.zip(large) else { return Finding::unknown(published, figure) };
-    let ends = |spread: Spread| (spread.median, spread.min, spread.max);
-    let trend = Trend { small: ends(small), large: ends(large) };
+    let trend = Trend { small, large };
     Finding {
         published,
         published_figure: figure,

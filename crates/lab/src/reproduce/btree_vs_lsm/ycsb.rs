@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use biombo_engine::{Durability, Registry};
 
-use super::super::{Figure, Finding, Lack, Seen, Unit, Verdict, merging, quotient};
+use super::super::{Figure, Finding, Lack, Seen, Unit, Verdict, merging, of_runs, quotient, spread_text};
 use crate::bench::Plan;
 use crate::record::{Latency, Record};
 use crate::statistics::Spread;
@@ -257,7 +257,7 @@ pub(super) fn figures(runs: &Runs<'_>) -> Vec<Figure> {
 
 /// `3.10 (2.90 to 3.30)`.
 fn text(spread: Spread) -> String {
-    format!("{:.2} ({:.2} to {:.2})", spread.median, spread.min, spread.max)
+    spread_text(spread, |figure| format!("{figure:.2}"))
 }
 
 /// Whether RocksDB is the faster one.
@@ -281,13 +281,16 @@ fn faster(runs: &Runs<'_>, (work, tree, merged): &(&str, Option<f64>, f64)) -> F
         ratio: Some(by.median / ratio),
         lines: Vec::new(),
         is_published: true,
-        verdict: if by.min > 1.0 {
-            Verdict::Holds
-        } else if by.max < 1.0 {
-            Verdict::Refuted
-        } else {
-            Verdict::Mixed
-        },
+        verdict: of_runs(
+            by.runs,
+            if by.min > 1.0 {
+                Verdict::Holds
+            } else if by.max < 1.0 {
+                Verdict::Refuted
+            } else {
+                Verdict::Mixed
+            },
+        ),
     }
 }
 
@@ -339,13 +342,16 @@ fn updates(runs: &Runs<'_>, engine: &str, ratio: f64) -> Finding {
         lines: Vec::new(),
         is_published: true,
         // Within a half of it either way, and never where an update is the quicker one.
-        verdict: if by_level.min >= least && by_level.max <= ratio * 1.5 {
-            Verdict::Holds
-        } else if by_level.max < least || by_level.min > ratio * 1.5 {
-            Verdict::Refuted
-        } else {
-            Verdict::Mixed
-        },
+        verdict: of_runs(
+            by_level.runs,
+            if by_level.min >= least && by_level.max <= ratio * 1.5 {
+                Verdict::Holds
+            } else if by_level.max < least || by_level.min > ratio * 1.5 {
+                Verdict::Refuted
+            } else {
+                Verdict::Mixed
+            },
+        ),
     }
 }
 

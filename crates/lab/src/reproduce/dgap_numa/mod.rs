@@ -19,11 +19,11 @@ use biombo_graph::numa::Placement;
 use biombo_graph::team::Bind;
 
 use self::published::{EDGES_BY_HALVES, EDGES_ROUND_ROBIN, REMOTE, ROWS, System, THREADS, row};
-use super::{Figure, Finding, Reproduction, Seen, Unit, Verdict};
+use super::{Figure, Finding, RUNS_MIN, Reproduction, Seen, Unit, Verdict, of_runs};
 use crate::graph::{BATCH, Kernel, Layout, Media, NodesPlan, Placing, Plan, Record, Step, Whole};
 use crate::measure::Host;
 use crate::statistics::{Ratio, Spread, resampled_ratio};
-use crate::units::{count, duration_ns};
+use crate::units::{count, duration_ns, plural};
 
 /// What was published.
 pub const TITLE: &str = "Optimising graph structures in persistent memory for NUMA architectures (2025)";
@@ -196,7 +196,8 @@ pub fn findings(records: &[Record]) -> Result<Reproduction> {
             seen.finding(|| balanced(&all)),
             seen.finding(|| slower(&all)),
             seen.finding(|| remote(&all, virtual_nodes)),
-            same_answers(records),
+            seen.finding(|| same_answers(records, &seen)),
+            Finding::unknown("XPGraph's answers on nodes are not always the same".to_owned(), None),
         ],
     })
 }
@@ -242,7 +243,7 @@ fn figures(all: &[Runs<'_>]) -> Vec<Figure> {
             let share = Figure::new(runs.graph, "edges of the fuller node, share", Unit::Ratio);
             let spread = || {
                 let share = runs.edges(placement).map(largest_share)?;
-                Some(Spread { median: share, min: share, max: share })
+                Some(Spread { median: share, min: share, max: share, runs: 1 })
             };
             let share = share.published(system.name(), published);
             figures.push(runs.seen.figure(|| share.measured(&name(system), spread())));
@@ -270,67 +271,68 @@ fn speed_ups<'r, 's: 'r>(all: impl IntoIterator<Item = &'r Runs<'s>>, kernel: &s
     ups
 }
 
-/// `orkut, 2 threads 1.02 [1.00, 1.05]`, for each; and the largest of them with its bounds.
-fn told(named: &[Named]) -> Option<(String, f64, f64, f64)> {
+/// `orkut, 2 threads 1.02 [1.00, 1.05]`, for each; and the largest of them within its bounds.
+fn told(named: &[Named]) -> Option<(String, Spread)> {
     let ratios: Vec<(&String, Ratio)> =
         named.iter().filter_map(|(name, pairs)| Some((name, resampled_ratio(pairs)?))).collect();
-    let text = |(name, ratio): &(&String, Ratio)| {
-        let (low, high) = ratio.interval.unwrap_or((ratio.min, ratio.max));
-        format!("{name} {:.2} [{low:.2}, {high:.2}]", ratio.median)
+    let bounds = |ratio: &Ratio| ratio.interval.unwrap_or((ratio.min, ratio.max));
+    let text = |(name, ratio): &(&String, Ratio)| match (ratio.pairs, bounds(ratio)) {
+        (pairs @ ..RUNS_MIN, _) => format!("{name} {:.2} [{}, too few]", ratio.median, plural(pairs as u64, "pair")),
+        (_, (low, high)) => format!("{name} {:.2} [{low:.2}, {high:.2}]", ratio.median),
     };
     let texts: Vec<String> = ratios.iter().map(text).collect();
     let (_, most) = ratios.into_iter().max_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
-    let (low, high) = most.interval.unwrap_or((most.min, most.max));
-    Some((texts.join("; "), most.median, low, high))
+    let (min, max) = bounds(&most);
+    Some((texts.join("; "), Spread { median: most.median, min, max, runs: most.pairs }))
 }
 
 fn gains(all: &[Runs<'_>], kernel: &str, published_figure: f64, virtual_nodes: Option<&str>) -> Finding {
     let published = format!(
-        "vertices on two nodes in turn, with pinned threads, make {kernel} up to {published_figure} times as fast"
+        "vertices on two nodes in turn, with pinned threads, make {kernel} faster (up to {published_figure} times as fast then)"
     );
-    let Some((text, best, low, high)) = told(&speed_ups(all, kernel)) else {
+    let Some((text, best)) = told(&speed_ups(all, kernel)) else {
         return Finding::unknown(published, Some(published_figure));
     };
     let verdict = match virtual_nodes {
         // Nothing is remote here: what could be gained is not there to be gained.
         Some(_) => Verdict::Unknown,
-        None if low > 1.0 => Verdict::Holds,
-        None if high < 1.0 => Verdict::Refuted,
+        None if best.min > 1.0 => Verdict::Holds,
+        None if best.max < 1.0 => Verdict::Refuted,
         None => Verdict::Mixed,
     };
     Finding {
         published,
         published_figure: Some(published_figure),
         measured: format!("{text}{}", virtual_nodes.map_or(String::new(), |why| format!(" ({why})"))),
-        measured_figure: Some(best),
-        ratio: Some(best / published_figure),
+        measured_figure: Some(best.median),
+        ratio: virtual_nodes.is_none().then_some(best.median / published_figure),
         lines: Vec::new(),
         is_published: true,
-        verdict,
+        verdict: of_runs(best.runs, verdict),
     }
 }
 
 fn no_gain(all: &[Runs<'_>], virtual_nodes: Option<&str>) -> Finding {
     let published = "no gain, or a loss, of breadth-first search on the sparse graph".to_owned();
     let sparse = all.iter().filter(|runs| runs.graph == "livejournal");
-    let Some((text, best, low, high)) = told(&speed_ups(sparse, "bfs")) else {
+    let Some((text, best)) = told(&speed_ups(sparse, "bfs")) else {
         return Finding::unknown(published, None);
     };
     let verdict = match virtual_nodes {
         Some(_) => Verdict::Unknown,
-        None if high <= 1.0 => Verdict::Holds,
-        None if low > 1.0 => Verdict::Refuted,
+        None if best.max <= 1.0 => Verdict::Holds,
+        None if best.min > 1.0 => Verdict::Refuted,
         None => Verdict::Mixed,
     };
     Finding {
         published,
         published_figure: None,
         measured: text,
-        measured_figure: Some(best),
+        measured_figure: Some(best.median),
         ratio: None,
         lines: Vec::new(),
         is_published: true,
-        verdict,
+        verdict: of_runs(best.runs, verdict),
     }
 }
 
@@ -373,7 +375,9 @@ fn balanced(all: &[Runs<'_>]) -> Finding {
 
 fn slower(all: &[Runs<'_>]) -> Finding {
     let published = ROWS.iter().filter_map(|row| row.by_csr(System::Dgap, THREADS[0])).fold(0.0, f64::max);
-    let what = format!("a graph that changes costs up to {published:.2} times the static one's time with 2 threads");
+    let what = format!(
+        "a graph that changes costs kernels a tenth of their time and more, with 2 threads (up to {published:.2} times the static one's then)"
+    );
     let by = |runs: &Runs<'_>| {
         let of = |kernel: &'static str| {
             (format!("{kernel} on {}", runs.graph), runs.by_csr(kernel, THREADS[0], System::Dgap))
@@ -381,10 +385,10 @@ fn slower(all: &[Runs<'_>]) -> Finding {
         KERNELS.map(Kernel::name).map(of)
     };
     let by: Vec<Named> = all.iter().flat_map(by).collect();
-    let Some((text, worst, low, high)) = told(&by) else { return Finding::unknown(what, Some(published)) };
-    let verdict = if low > 1.1 {
+    let Some((text, worst)) = told(&by) else { return Finding::unknown(what, Some(published)) };
+    let verdict = if worst.min > 1.1 {
         Verdict::Holds
-    } else if high < published {
+    } else if worst.max <= 1.1 {
         Verdict::Refuted
     } else {
         Verdict::Mixed
@@ -393,11 +397,11 @@ fn slower(all: &[Runs<'_>]) -> Finding {
         published: what,
         published_figure: Some(published),
         measured: text,
-        measured_figure: Some(worst),
-        ratio: Some(worst / published),
+        measured_figure: Some(worst.median),
+        ratio: Some(worst.median / published),
         lines: Vec::new(),
         is_published: true,
-        verdict,
+        verdict: of_runs(worst.runs, verdict),
     }
 }
 
@@ -408,31 +412,32 @@ fn remote(all: &[Runs<'_>], virtual_nodes: Option<&str>) -> Finding {
         runs.threads().into_iter().map(far).collect::<Vec<Named>>()
     };
     let far: Vec<Named> = all.iter().flat_map(of).collect();
-    let Some((text, worst, low, high)) = told(&far) else { return Finding::unknown(published, Some(REMOTE)) };
+    let Some((text, worst)) = told(&far) else { return Finding::unknown(published, Some(REMOTE)) };
     let verdict = match virtual_nodes {
         Some(_) => Verdict::Unknown,
-        None if low > 1.0 => Verdict::Holds,
-        None if high <= 1.0 => Verdict::Refuted,
+        None if worst.min > 1.0 => Verdict::Holds,
+        None if worst.max <= 1.0 => Verdict::Refuted,
         None => Verdict::Mixed,
     };
     Finding {
         published,
         published_figure: Some(REMOTE),
         measured: format!("remote by local: {text}{}", virtual_nodes.map_or(String::new(), |why| format!(" ({why})"))),
-        measured_figure: Some(worst),
-        ratio: Some(worst / REMOTE),
+        measured_figure: Some(worst.median),
+        ratio: virtual_nodes.is_none().then_some(worst.median / REMOTE),
         lines: Vec::new(),
         is_published: true,
-        verdict,
+        verdict: of_runs(worst.runs, verdict),
     }
 }
 
-fn same_answers(records: &[Record]) -> Finding {
-    let published = "DGAP's answers are always the same; those of XPGraph on nodes are not".to_owned();
+fn same_answers(records: &[Record], seen: &Seen<'_, Record>) -> Finding {
+    let published = "DGAP's answers are always the same".to_owned();
     let kernels: Vec<&Record> = records.iter().filter(|record| record.step == Step::Kernel).collect();
     if kernels.is_empty() {
         return Finding::unknown(published, None);
     }
+    kernels.iter().for_each(|record| seen.saw(record));
     let of = |record: &Record| (record.graph.clone(), record.kernel, record.answer.clone());
     let answers: BTreeSet<_> = kernels.iter().map(|record| of(record)).collect();
     let asked: BTreeSet<_> = kernels.iter().map(|record| (record.graph.clone(), record.kernel)).collect();

@@ -38,6 +38,9 @@ fn verdicts(outcome: &Outcome) -> Vec<Verdict> {
 fn a_machine_that_behaves_as_published_confirms_everything_and_one_that_does_not_refutes_it() {
     let unknown = Verdict::Unknown;
     assert_eq!(verdicts(&outcome(as_published)), [[Verdict::Holds; 4].as_slice(), &[unknown]].concat());
+    let mut once = outcome(as_published);
+    once.records.retain(|record| record.repetition == 1);
+    assert_eq!(verdicts(&once), [[Verdict::Mixed; 4].as_slice(), &[unknown]].concat(), "of one run each");
     // No faster than the others, no faster with more threads, slower from the second thread on, not slower past the cores.
     let opposite = |_: &str, threads: f64| (20_000.0, if threads > 1.0 { 90_000.0 } else { 10_000.0 });
     assert_eq!(verdicts(&outcome(opposite)), [[Verdict::Refuted; 4].as_slice(), &[unknown]].concat());
