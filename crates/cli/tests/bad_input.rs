@@ -480,6 +480,9 @@ fn a_bench_of_shifts_or_traces_refuses_before_it_works() {
         ("of a key that the engine cannot hold", "DIR/long.txt", 2, "has 60000 bytes, and lmdb takes at most"),
         ("--records", "DIR/good.txt --records 5", 2, "leave --records out"),
         ("--key-bytes", "DIR/good.txt --key-bytes 5", 2, "leave --key-bytes out"),
+        ("with its lines over the trace", "DIR/good.txt --json DIR/good.txt", 2, "a file of the trace"),
+        ("with its page over the trace", "DIR/good.txt --html DIR/good.txt", 2, "a file of the trace"),
+        ("with lines and page in one file", "DIR/good.txt --html DIR/x --json DIR/x", 2, "the same file"),
         (
             "of two files by three threads",
             "DIR/good.txt,DIR/good.txt --threads 3",

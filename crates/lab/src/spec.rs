@@ -121,6 +121,9 @@ pub struct RunSpec {
     pub partitioning: Partitioning,
     /// Into how many; 1 for `none`.
     pub partitions: u32,
+    /// Whether `none` is a store over the whole engine, as programs open it; the engine used directly otherwise.
+    #[serde(default)]
+    pub in_store: bool,
     /// How keys find their partition.
     pub placement: Placement,
     /// Client threads.

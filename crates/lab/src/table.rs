@@ -2,10 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::amplification::{Amplification, PhaseFigures};
 use crate::columns;
 use crate::moving::Moving;
-use crate::record::Latency;
+use crate::record::{Latency, Record};
 use crate::statistics::{Ratio, Spread};
 use crate::summary::{Row, Table};
 use crate::units::{bytes, count, duration_ns};
@@ -114,8 +113,8 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
                     "p99" => at(|l| l.p99),
                     "p99.9" => at(|l| l.p999),
                     "WAF" => first(told(row.waf.map(|waf| format!("{waf:.2}")))),
-                    "WAF load" => first(told(waf(row, |told| told.load.as_ref()))),
-                    "WAF run" => first(told(waf(row, |told| Some(&told.run)))),
+                    "WAF load" => first(told(waf(row, waf_of_load))),
+                    "WAF run" => first(told(waf(row, waf_of_run))),
                     "disk" => first(bytes(row.disk_bytes)),
                     "memory" => first(bytes(row.rss_bytes)),
                     "compactions" => first(told(row.compaction.count.map(|n| count(n as f64)))),
@@ -140,9 +139,19 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
 }
 
 /// Write amplification in one phase (median): what a run of reads does is not shown by what loading wrote.
-fn waf(row: &Row, phase: fn(&Amplification) -> Option<&PhaseFigures>) -> Option<String> {
-    let figures = row.records.iter().filter_map(|record| phase(record.amplification.as_ref()?)?.waf_of_all());
-    Spread::of(figures).map(|spread| format!("{:.2}", spread.median))
+fn waf(row: &Row, of_phase: fn(&Record) -> Option<f64>) -> Option<String> {
+    Spread::of(row.sound().filter_map(of_phase)).map(|spread| format!("{:.2}", spread.median))
+}
+
+/// By the kernel, or by the engine where the kernel does not tell; either way a phase pays for what was put in it and for nothing else.
+fn waf_of_run(record: &Record) -> Option<f64> {
+    record.waf_of_run(|ways| ways.process).or_else(|| record.amplification.as_ref()?.run.waf_by_engine())
+}
+
+/// The same of loading.
+fn waf_of_load(record: &Record) -> Option<f64> {
+    let told = record.amplification.as_ref()?;
+    told.waf_of_load(|ways| ways.process).or_else(|| told.load.as_ref()?.waf_by_engine())
 }
 
 /// What is to be said of moving in a row that moves.
@@ -191,12 +200,19 @@ mod tests {
     /// Fails if the load's write amplification stands in the place of a run that put nothing.
     #[test]
     fn write_amplification_of_load_and_run_stands_apart() {
-        let phase = |process| PhaseFigures { waf: Ways { process, ..Ways::default() }, ..PhaseFigures::default() };
+        let phase = |process, put, owed| PhaseFigures {
+            write_bytes: Ways { process: Some(process), ..Ways::default() },
+            logical_write_bytes: put,
+            unflushed_bytes: Some(owed),
+            ..PhaseFigures::default()
+        };
         let mut reads = record("lmdb", "none", 1, 1_000.0);
-        let (load, run) = (Some(phase(Some(7.25))), phase(None));
+        // The run writes what loading owes, and puts nothing.
+        let (load, run) = (Some(phase(5_250, 1_000, 2_000)), phase(2_000, 0, 0));
         reads.amplification = Some(Amplification { load, run, ..Amplification::default() });
         let mut writes = record("log", "none", 1, 1_000.0);
-        let (load, run) = (None, phase(Some(1.375)));
+        let (load, run) = (None, phase(1_375, 1_000, 0));
+        writes.unflushed_write_bytes = 0;
         writes.amplification = Some(Amplification { load, run, ..Amplification::default() });
         let mut text = Vec::new();
         super::print(&tables(&[reads, writes]), &mut text).unwrap();

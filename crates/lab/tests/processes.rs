@@ -337,8 +337,8 @@ fn a_trace_is_loaded_and_replayed_once_by_each_worker_over_every_layout() {
         |from: u32| (from..from + 500).map(|n| format!("{},key{:04}\n", n % 2, n * 7 % 900)).collect::<String>();
     std::fs::write(&files[0], lines(0)).unwrap();
     std::fs::write(&files[1], lines(300) + "2,key0007,10\n").unwrap();
-    let counts = survey(&files[0]).unwrap().plus(survey(&files[1]).unwrap());
-    assert_eq!(counts.operations(), 1_001);
+    let counts = survey(&files).unwrap();
+    assert_eq!((counts.operations(), counts.keys), (1_001, 800));
     let runs = dir.path().join("runs");
     let plan = |preload| Plan {
         tasks: vec![Task::Trace { counts }],

@@ -44,12 +44,14 @@ fn replay(lines: impl Iterator<Item = String>) -> (u64, u64, u64) {
     let mut file = std::io::BufWriter::new(std::fs::File::create(&path).expect("a file"));
     lines.for_each(|line| writeln!(file, "{line}").expect("it is written"));
     file.into_inner().expect("it is written");
-    let counts = survey(&path).expect("every line is right");
     let target = EngineTarget::open(&biombo_engine::memory::kind(), &OpenOptions::new("/nowhere")).expect("an engine");
     let (keys, values) = (Keys::new(KeyFormat::Hashed, 16, 1).expect("keys"), Values::new(100, 1.0, 1));
     let files = [path];
+    let counts = survey(&files).expect("every line is right");
     let loaded = load_trace(&target, &files, &values, 2, 1, &Progress::new()).expect("it is loaded");
     assert_eq!(target.stats().expect("figures").keys, Some(loaded.records), "every key once");
+    let told = counts.keys as f64 / loaded.records as f64;
+    assert!((told - 1.0).abs() < 0.02, "{} different keys were told, {} are there", counts.keys, loaded.records);
     let settings = Settings {
         task: Task::Trace { counts },
         records: 1,

@@ -12,11 +12,12 @@ use biombo_lab::measure::MemoryLimit;
 use biombo_lab::process::WorkerCommand;
 use biombo_lab::spec::Placement;
 use biombo_lab::units::plural;
-use biombo_lab::workload::trace::{Counts, survey};
+use biombo_lab::workload::trace::survey;
 use biombo_lab::workload::{Distribution, Mix, Task, Workload};
 use clap::Args;
 
 use self::trials::Trials;
+use super::bench::options::is_same;
 use super::bench::ycsb::{DISTRIBUTIONS, WORKLOADS};
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
@@ -132,7 +133,6 @@ pub(crate) struct AdviseArgs {
 pub(crate) fn advise(args: AdviseArgs) -> Done {
     let (json, run_seconds) = (args.json.json, args.exhaustive);
     let (file, lines) = (args.config.clone(), args.trials.clone());
-    let is_same = |a: &Path, b: &Path| a == b || a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b));
     let (of_file, of_lines) = (file.as_deref(), lines.as_deref());
     if of_file.zip(of_lines).is_some_and(|(file, lines)| is_same(file, lines)) {
         return Err(Failure::usage("--config and --trials name the same file: name another for one of them"));
@@ -201,16 +201,16 @@ fn show(advice: &Advice, json: bool, file: Option<NewFile>) -> Done {
 fn question(args: AdviseArgs) -> Done<Question> {
     let usual = Question::default();
     let is_mix = args.reads.is_some() || args.scans.is_some() || args.inserts.is_some();
-    let (task, operations, key_bytes) = match (args.workload, args.trace.as_slice()) {
+    let (task, counts) = match (args.workload, args.trace.as_slice()) {
         (Some(workload), _) => {
             let distribution = args.distribution.unwrap_or(workload.distribution());
-            (Task::Ycsb { workload, distribution }, None, None)
+            (Task::Ycsb { workload, distribution }, None)
         }
         (None, []) if is_mix => {
             let share = |share: Option<f64>| share.unwrap_or(0.0);
             let mix = Mix::new(share(args.reads), share(args.scans), share(args.inserts));
             let mix = mix.map_err(|e| Failure::usage(e.to_string()))?;
-            (Task::Mix { mix, distribution: args.distribution.unwrap_or(Distribution::Zipfian) }, None, None)
+            (Task::Mix { mix, distribution: args.distribution.unwrap_or(Distribution::Zipfian) }, None)
         }
         (None, []) => {
             return Err(Failure::usage(
@@ -218,8 +218,8 @@ fn question(args: AdviseArgs) -> Done<Question> {
             ));
         }
         (None, files) => {
-            let counts = files.iter().try_fold(Counts::default(), |all, file| survey(file).map(|one| all.plus(one)))?;
-            (Task::Trace { counts }, Some(counts.operations()), Some(counts.key_bytes_mean().max(1)))
+            let counts = survey(files)?;
+            (Task::Trace { counts }, Some(counts))
         }
     };
     let threads = match args.trace.len() {
@@ -231,8 +231,9 @@ fn question(args: AdviseArgs) -> Done<Question> {
     let mut question = Question {
         task,
         traces: args.trace,
-        records: operations.or(args.records).unwrap_or(usual.records),
-        key_bytes: key_bytes.or(args.key_bytes).unwrap_or(usual.key_bytes),
+        records: counts.map(|counts| counts.operations()).or(args.records).unwrap_or(usual.records),
+        keys: counts.map(|counts| counts.keys),
+        key_bytes: counts.map(|counts| counts.key_bytes_mean().max(1)).or(args.key_bytes).unwrap_or(usual.key_bytes),
         value_bytes: args.value_bytes,
         threads: args.threads.unwrap_or(threads),
         durability: args.durability,

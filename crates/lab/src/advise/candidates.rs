@@ -67,10 +67,12 @@ impl Candidate {
         Plan {
             engines: vec![self.engine.clone()],
             tasks: vec![question.task],
-            records: size.records,
+            records: question.trial_records(size),
             seconds: Some(size.seconds),
             threads: vec![question.threads],
             partitionings: vec![self.partitioning],
+            // Who follows the advice opens a store, whole or divided: what that costs is in the figures of both.
+            in_store: true,
             partitions: vec![self.partitions],
             placement: self.placement,
             executors: vec![self.executor()],

@@ -9,6 +9,8 @@ use crate::measure::Host;
 /// How the race went, but for its runners.
 pub(super) struct Outcome<'a> {
     pub(super) question: &'a Question,
+    /// What the last round that was done tried of it: of a trace, its beginning.
+    pub(super) tried: Question,
     /// Of the trials of each round that was done.
     pub(super) sizes: Vec<Size>,
     pub(super) left_out: Vec<LeftOut>,
@@ -20,7 +22,7 @@ pub(super) struct Outcome<'a> {
 
 /// The ranking, and what is to be said of it.
 pub(super) fn conclude(outcome: Outcome<'_>, runners: Vec<Runner>) -> Result<Advice> {
-    let Outcome { question, sizes, left_out, interrupted, broke_off, seconds } = outcome;
+    let Outcome { question, tried, sizes, left_out, interrupted, broke_off, seconds } = outcome;
     let (Some(&first_trial), Some(&trial)) = (sizes.first(), sizes.last()) else {
         return Err(Error::new(ErrorKind::Io, "interrupted before every candidate had a trial"));
     };
@@ -38,7 +40,8 @@ pub(super) fn conclude(outcome: Outcome<'_>, runners: Vec<Runner>) -> Result<Adv
         .map(|(at, runner)| {
             let standing = runner.out.unwrap_or(if at == first { Standing::First } else { Standing::Close });
             let by_first = (!trials[at].is_empty()).then(|| race::by(&trials[at], &of_first, &rounds));
-            Ranked::new(runner.candidate, standing, &runner.records, by_first)
+            let trials: Vec<_> = sizes.iter().copied().zip(&runner.records).collect();
+            Ranked::new(runner.candidate, standing, &trials, by_first)
         })
         .collect();
     let key = |ranked: &Ranked| match &ranked.standing {
@@ -66,7 +69,7 @@ pub(super) fn conclude(outcome: Outcome<'_>, runners: Vec<Runner>) -> Result<Adv
         exhaustive: None,
     };
     advice.why = words::why(&advice);
-    advice.why.extend(scale::sentences(question, trial));
+    advice.why.extend(scale::sentences(&tried, trial));
     advice.why.extend(broke_off.map(|why| words::broke_off(&why)));
     Ok(advice)
 }
@@ -92,7 +95,8 @@ mod tests {
 
     fn outcome(question: &Question) -> Outcome<'_> {
         let sizes = [0.5, 0.5, 2.0].map(|seconds| Size { records: 500, seconds }).to_vec();
-        Outcome { question, sizes, left_out: Vec::new(), interrupted: false, broke_off: None, seconds: 30.0 }
+        let (tried, left_out) = (question.clone(), Vec::new());
+        Outcome { question, tried, sizes, left_out, interrupted: false, broke_off: None, seconds: 30.0 }
     }
 
     #[test]
@@ -114,7 +118,18 @@ mod tests {
         assert_eq!((&advice.ranking[0].standing, &advice.ranking[1].standing), (&Standing::First, &Standing::Close));
         assert_eq!(advice.config.engine.as_deref(), Some("quick"));
         assert!((advice.ranking[2].by_first.unwrap() - 0.6).abs() < 1e-9);
-        assert_eq!(advice.ranking[0].ops_per_s_extremes, Some((99.0, 101.0)));
+        // Of the largest of its trials, which the third was: what the shorter ones gave is another thing.
+        let quick = &advice.ranking[0];
+        assert_eq!((quick.ops_per_s, quick.ops_per_s_extremes), (Some(101.0), Some((101.0, 101.0))));
+        assert_eq!(
+            (quick.trials, quick.largest_trials, quick.largest),
+            (3, 1, Some(Size { records: 500, seconds: 2.0 }))
+        );
+        let early = &advice.ranking[2];
+        assert_eq!(
+            (early.ops_per_s, early.largest_trials, early.largest.map(|size| size.seconds)),
+            (Some(60.0), 1, Some(0.5))
+        );
         assert_eq!((advice.rounds, advice.first_trial.seconds, advice.trial.seconds), (3, 0.5, 2.0));
         let nothing = conclude(outcome(&question), vec![runner("broken", failed, &[])]).unwrap_err().to_string();
         assert!(nothing.contains("every trial failed: no room"), "{nothing}");

@@ -1,8 +1,8 @@
 //! What the advice is worth: every candidate measured over all the data for the same, longer time, and how far the advised one is from the best.
 //!
-//! The best of many measurements is in part the luckiest one. So the advised store and the best of the others, whichever of the two was
-//! ahead, are measured again, `REPETITIONS` times in turn, and what is said of the two rests on these trials alone: there, luck meets
-//! both alike. They are not counted among the time of the exhaustive run, to which that of the advice is compared.
+//! The best of many measurements is in part the luckiest one. So the advised store and those of the others that came near the best are measured
+//! again, `REPETITIONS` times in turn, and what is said of them rests on these trials alone: there, luck meets all alike. Its rival is whoever
+//! does the most by it there. They are not counted among the time of the exhaustive run, to which that of the advice is compared.
 
 use std::io::{self, Write};
 
@@ -18,8 +18,11 @@ use crate::columns;
 use crate::process::WorkerCommand;
 use crate::units::{count, duration_ns};
 
-/// Trials that the advised store and the best of the others have after all have had one.
+/// Trials that the advised store and those that are near the best have after all have had one.
 const REPETITIONS: u32 = 2;
+/// Near is who has so much of the most that one did, of whom so many are measured again; the best of the others is in any case.
+const NEAR: f64 = 0.9;
+const NEAR_MAX: usize = 4;
 
 /// An exhaustive run beside the advice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -36,7 +39,7 @@ pub struct Exhaustive {
     pub seconds: f64,
     /// Seconds for which each trial ran once it was loaded.
     pub run_seconds: f64,
-    /// The best of the other stores, by one trial of each; `None` where there is no other, or all others failed.
+    /// The best of the other stores by the advised one, of those that were measured again; `None` where there is no other, or all others failed.
     pub rival: Option<String>,
     /// The throughput of the advised store by that of its rival; `None` where there is no such ratio.
     pub advised_by_rival: Option<f64>,
@@ -102,32 +105,63 @@ pub fn exhaustive(
     };
     let everyone: Vec<usize> = (0..all.len()).collect();
     let first = pass(&everyone, 1)?;
-    let seconds: f64 = first.iter().map(|timed| timed.seconds).sum();
+    // What failed took its time for nothing: the advice is not to be flattered by it.
+    let seconds: f64 = first.iter().filter(|timed| timed.figure.is_ok()).map(|timed| timed.seconds).sum();
     let ranking = ranking(&all, &first)?;
-    let rival = ranking.iter().find(|one| one.name != advised && one.ops_per_s.is_some()).map(|one| one.name.clone());
-    let came_through = |name: &str| {
-        let at = all.iter().position(|candidate| candidate.to_string() == name)?;
-        first.iter().any(|timed| timed.at == at && timed.figure.is_ok()).then_some(at)
-    };
-    let mut repeated = Vec::new();
-    if let Some((advised, rival)) = came_through(&advised).zip(rival.as_deref().and_then(came_through)) {
+    let place = |name: &str| all.iter().position(|candidate| candidate.to_string() == name);
+    let came_through = |at: &usize| first.iter().any(|timed| timed.at == *at && timed.figure.is_ok());
+    let rivals = rivals(&ranking, &advised);
+    let mut again: Vec<Vec<Timed>> = Vec::new();
+    if let Some(advised) = place(&advised).filter(came_through)
+        && !rivals.is_empty()
+    {
+        let near: Vec<usize> = rivals.iter().filter_map(|rival| place(rival)).chain([advised]).collect();
         for round in 0..REPETITIONS {
-            repeated.push(pair(&pass(&[advised, rival], 2 + round)?, advised, rival));
+            again.push(pass(&near, 2 + round)?);
         }
     }
+    let (rival, advised_by_rival, repetitions) = strongest(&advised, &rivals, &ranking, |rival| {
+        let pair = |figures: &Vec<Timed>| pair(figures, place(&advised)?, place(rival)?);
+        again.iter().map(pair).collect()
+    });
     let run = Exhaustive {
         best: ranking[0].name.clone(),
         advised_by_best: None,
-        advised_by_rival: rival.as_deref().and_then(|rival| by(&advised, rival, &ranking, &repeated)),
+        advised_by_rival,
         advised,
         rival,
         advice_share: advice.seconds / seconds,
         seconds,
         run_seconds,
-        repetitions: repeated.iter().flatten().count() as u32,
+        repetitions,
         ranking,
     };
     Ok(run.judged())
+}
+
+/// Who is measured again beside the advised store: the best of the others, and who else is near the most that one did.
+fn rivals(ranking: &[Measured], advised: &str) -> Vec<String> {
+    let others = ranking.iter().filter(|one| one.name != advised && one.ops_per_s.is_some());
+    let near = |(place, one): &(usize, &Measured)| *place == 0 || one.by_best.is_some_and(|by| by >= NEAR);
+    others.enumerate().filter(near).take(NEAR_MAX).map(|(_, one)| one.name.clone()).collect()
+}
+
+/// Of the rivals the one by which the advised store does the least, how much that is, and by how many repetitions of both.
+fn strongest(
+    advised: &str,
+    rivals: &[String],
+    ranking: &[Measured],
+    repeated: impl Fn(&str) -> Vec<Option<(f64, f64)>>,
+) -> (Option<String>, Option<f64>, u32) {
+    let of = |rival: &String| {
+        let pairs = repeated(rival);
+        (Some(rival.clone()), by(advised, rival, ranking, &pairs), pairs.iter().flatten().count() as u32)
+    };
+    // Where there is no ratio, the advised one failed, by all of them.
+    let least = |a: &(_, Option<f64>, _), b: &(_, Option<f64>, _)| {
+        a.1.unwrap_or(f64::INFINITY).total_cmp(&b.1.unwrap_or(f64::INFINITY))
+    };
+    rivals.iter().map(of).min_by(least).unwrap_or((None, None, 0))
 }
 
 impl Exhaustive {
@@ -281,6 +315,23 @@ mod tests {
         assert!((by("a", "b", &ranking, &[again, None]).unwrap() - 1.1).abs() < 1e-9);
         assert_eq!(pair(&first, 0, 2), None);
         assert_eq!(by("a", "b", &ranking, &[None]), Some(0.5));
+    }
+
+    /// Fails if the luckiest of one trial each is taken for the strongest rival: of those near it, another may be.
+    #[test]
+    fn the_rival_is_the_strongest_of_those_that_were_measured_again() {
+        let figures = [timed(0, Ok(88.0)), timed(1, Ok(93.0)), timed(2, Ok(100.0))];
+        let ranking = ranking(&all(), &figures).unwrap();
+        assert_eq!(rivals(&ranking, "a"), ["c", "b"]);
+        // The advised one is the best by far: the next one is measured again all the same, and nobody else.
+        let apart = super::ranking(&all(), &[timed(0, Ok(300.0)), timed(1, Ok(90.0)), timed(2, Ok(100.0))]).unwrap();
+        assert_eq!(rivals(&apart, "a"), ["c"]);
+        let again = |rival: &str| vec![Some((88.0, if rival == "b" { 110.0 } else { 89.0 })), None];
+        let (rival, by_rival, repetitions) = strongest("a", &rivals(&ranking, "a"), &ranking, again);
+        assert_eq!((rival.as_deref(), by_rival, repetitions), (Some("b"), Some(0.8), 1));
+        assert_eq!(strongest("a", &[], &ranking, again), (None, None, 0));
+        let (rival, by_rival, _) = strongest("a", &rivals(&ranking, "a"), &ranking, |_| vec![None]);
+        assert_eq!((rival.as_deref(), by_rival), (Some("c"), Some(0.88)), "by one trial each");
     }
 
     /// A run in which b did the most, c failed, and the advised one has so much of its rival.

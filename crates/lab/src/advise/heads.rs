@@ -7,7 +7,7 @@ use biombo_base::{Error, Result};
 use super::Question;
 use crate::process::RunDir;
 use crate::workload::Task;
-use crate::workload::trace::{Counts, head, survey};
+use crate::workload::trace::{head, survey};
 
 /// The beginnings of the traces of one question, for trials of one size after the other; they go with this.
 pub(super) struct Heads<'a> {
@@ -53,7 +53,7 @@ fn shortened(question: &Question, operations: u64, dir: &Path) -> Result<Questio
         head(file, &short, operations.div_ceil(files.max(1)))?;
         traces.push(short);
     }
-    let counts = traces.iter().try_fold(Counts::default(), |all, file| survey(file).map(|one| all.plus(one)))?;
+    let counts = survey(&traces)?;
     Ok(Question { task: Task::Trace { counts }, traces, ..question.clone() })
 }
 

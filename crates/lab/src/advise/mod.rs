@@ -57,6 +57,8 @@ pub struct Question {
     pub traces: Vec<PathBuf>,
     /// How many records there are; of a trace, its operations.
     pub records: u64,
+    /// Of a trace, the different keys that all of it names; `None`: there are as many as records.
+    pub keys: Option<u64>,
     /// The length of keys; of a trace their mean.
     pub key_bytes: u32,
     /// The length of values.
@@ -94,6 +96,7 @@ impl Default for Question {
             task: Workload::A.into(),
             traces: Vec::new(),
             records: 1_000_000,
+            keys: None,
             key_bytes: 16,
             value_bytes: 1_000,
             threads: 2,
@@ -144,7 +147,8 @@ impl Standing {
     }
 }
 
-/// A candidate with its figures: medians of its trials.
+/// A candidate with its figures: medians of its largest trials. Those of a trial with less data say another thing: of the disk, of memory, and mostly
+/// of throughput too.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ranked {
     /// What it is called.
@@ -156,6 +160,10 @@ pub struct Ranked {
     pub standing: Standing,
     /// Trials that it had.
     pub trials: u32,
+    /// The largest of them; `None` where it had none.
+    pub largest: Option<Size>,
+    /// How many were as large: those that its figures are of.
+    pub largest_trials: u32,
     /// Operations per second.
     pub ops_per_s: Option<f64>,
     /// The smallest and the largest of the trials.
@@ -173,15 +181,21 @@ pub struct Ranked {
 }
 
 impl Ranked {
-    fn new(candidate: Candidate, standing: Standing, records: &[Record], by_first: Option<f64>) -> Self {
-        let spread = |of: fn(&Record) -> Option<f64>| Spread::of(records.iter().filter_map(of));
+    /// Of what its trials gave, each with its size, which never falls.
+    fn new(candidate: Candidate, standing: Standing, trials: &[(Size, &Record)], by_first: Option<f64>) -> Self {
+        let largest = trials.last().map(|(size, _)| *size);
+        let records: Vec<&Record> =
+            trials.iter().filter(|(size, _)| Some(*size) == largest).map(|(_, record)| *record).collect();
+        let spread = |of: fn(&Record) -> Option<f64>| Spread::of(records.iter().copied().filter_map(of));
         let median = |of: fn(&Record) -> Option<f64>| spread(of).map(|spread| spread.median);
         let throughput = spread(|record| Some(record.ops_per_s));
         Self {
             name: candidate.to_string(),
             candidate,
             standing,
-            trials: u32::try_from(records.len()).unwrap_or(u32::MAX),
+            trials: u32::try_from(trials.len()).unwrap_or(u32::MAX),
+            largest,
+            largest_trials: u32::try_from(records.len()).unwrap_or(u32::MAX),
             ops_per_s: throughput.map(|spread| spread.median),
             ops_per_s_extremes: throughput.map(|spread| (spread.min, spread.max)),
             by_first,

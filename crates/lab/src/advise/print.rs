@@ -27,7 +27,7 @@ pub fn print(advice: &Advice, output: &mut impl Write) -> io::Result<()> {
     columns::write(&lines, &[0, 8], output)?;
     writeln!(
         output,
-        "\nMedians of the trials. p99: 99 of 100 operations take no longer (of the kind that takes longest); WAF: bytes written to storage \
+        "\nMedians of the largest trials of each: what dropped out early had shorter ones. p99: 99 of 100 operations take no longer (of the kind that takes longest); WAF: bytes written to storage \
          for a byte put.\n"
     )?;
     advice.left_out.iter().try_for_each(|left| writeln!(output, "not tried: {}: {}", left.engine, left.why))?;

@@ -63,7 +63,7 @@ pub fn advise(
     let mut bench = Bench::new(question, registry, worker, observer);
     let mut heads = Heads::new(question, &bench.base)?;
     let mut race = Race { runners: all.into_iter().map(Runner::new).collect(), sizes: Vec::new() };
-    let (mut interrupted, mut broke_off) = (false, None);
+    let (mut interrupted, mut broke_off, mut tried) = (false, None, question.clone());
     loop {
         let (spent, latest) = (begun.elapsed().as_secs_f64(), race.latest());
         let Some(size) = schedule.next(spent, &latest) else { break };
@@ -81,7 +81,10 @@ pub fn advise(
             trials.iter().map(|(_, spec)| spec).cycle().take(bench.done + ahead).cloned().collect();
         bench.observer.plan(&plan);
         match race.round(trials, size, question.records, &mut bench) {
-            Ended::Counted => continue,
+            Ended::Counted => {
+                tried = beginning;
+                continue;
+            }
             Ended::Interrupted => interrupted = true,
             Ended::Failed(why) => broke_off = Some(why),
         }
@@ -89,7 +92,7 @@ pub fn advise(
     }
     let Race { runners, sizes } = race;
     let seconds = begun.elapsed().as_secs_f64();
-    conclude(Outcome { question, sizes, left_out, interrupted, broke_off, seconds }, runners)
+    conclude(Outcome { question, tried, sizes, left_out, interrupted, broke_off, seconds }, runners)
 }
 
 /// How a round ended.

@@ -1,7 +1,8 @@
 //! What a trial that is smaller than the question has of the caches and of the memory: its share, so that what will be read from a device
 //! is not measured in memory.
 //!
-//! 1. The caches of a store are scaled by the records of the trial by those that are asked about, down to a size that engines can work with.
+//! 1. The caches of a store are scaled by the records of the trial by those that are asked about (of a trace, by the different keys that its
+//!    beginning names and all of it), down to a size that engines can work with.
 //! 2. The memory, the kernel's cache of files included, is scaled likewise where the data are more than the memory and this process may limit
 //!    its trials (a control group); what a process needs for itself comes on top.
 //! 3. What could not be scaled far enough is told ([`sentences`]).
@@ -9,6 +10,7 @@
 use super::{Question, Size};
 use crate::bench::Plan;
 use crate::units::bytes;
+use crate::workload::Task;
 
 /// The smallest caches of a trial's store: engines have floors of their own, some for each partition.
 const CACHE_BYTES_MIN: u64 = 4 << 20;
@@ -16,9 +18,17 @@ const CACHE_BYTES_MIN: u64 = 4 << 20;
 const PROCESS_BYTES: u64 = 64 << 20;
 
 impl Question {
-    /// Bytes of keys and values that are asked about; of a trace from above, as if each operation named a record of its own.
+    /// Bytes of keys and values that are asked about.
     pub fn data_bytes(&self) -> u64 {
-        self.records.saturating_mul(self.record_bytes())
+        self.keys.unwrap_or(self.records).saturating_mul(self.record_bytes())
+    }
+
+    /// The records that a trial of such a size has: of a trace, the different keys that it names.
+    pub(super) fn trial_records(&self, size: Size) -> u64 {
+        match self.task {
+            Task::Trace { counts } => counts.keys,
+            _ => size.records,
+        }
     }
 
     fn record_bytes(&self) -> u64 {
@@ -33,7 +43,7 @@ impl Question {
 
 /// The part of `all` that a trial of such a size has.
 fn share(all: u64, question: &Question, size: Size) -> u64 {
-    let share = size.records as f64 / question.records.max(1) as f64;
+    let share = question.trial_records(size) as f64 / question.keys.unwrap_or(question.records).max(1) as f64;
     if share < 1.0 { (all as f64 * share) as u64 } else { all }
 }
 
@@ -49,13 +59,15 @@ pub(super) fn memory_bytes(question: &Question, size: Size) -> Option<u64> {
     Some(share(memory, question, size).saturating_add(PROCESS_BYTES)).filter(|limit| *limit < memory)
 }
 
-/// What a trial of such a size had of caches and memory, and a warning where it worked in memory and the store will not.
+/// What a trial of such a size had of caches and memory, and a warning where it worked in memory and the store will not; of a trace, the question
+/// is that about the trial's beginning of it.
 pub(super) fn sentences(question: &Question, size: Size) -> Vec<String> {
     if size.records >= question.records {
         return Vec::new();
     }
     let text = |figure: u64| bytes(figure as f64);
-    let (data, of_trial) = (question.data_bytes(), size.records.saturating_mul(question.record_bytes()));
+    let (data, of_trial) =
+        (question.data_bytes(), question.trial_records(size).saturating_mul(question.record_bytes()));
     let (cache, trial_cache) = (question.cache_bytes(), cache_bytes(question, size));
     let (memory, limit) = (question.memory_bytes.filter(|memory| data > *memory), memory_bytes(question, size));
     let limited = limit.map_or(String::new(), |limit| format!(", and {} of memory", text(limit)));
@@ -91,6 +103,7 @@ pub(super) fn sentences(question: &Question, size: Size) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::trace::Counts;
 
     /// 100 million records of 1,016 bytes under 2 GiB of cache and 8 GiB of memory.
     fn large() -> Question {
@@ -138,5 +151,25 @@ mod tests {
         let fits = said(&Question { records: 1_000_000, ..large() }, 10_000);
         assert!(!fits.contains("Take care"), "{fits}");
         assert_eq!(said(&large(), 100_000_000), "");
+    }
+
+    /// Fails if the operations of a trace are taken for its data: ten million of them over a hundred thousand keys fit in memory.
+    #[test]
+    fn a_trace_has_as_much_data_as_it_names_different_keys() {
+        let counts = |operations, keys| Counts { reads: operations, keys, ..Counts::default() };
+        let of = |operations, keys| Question {
+            task: Task::Trace { counts: counts(operations, keys) },
+            records: 10_000_000,
+            keys: Some(100_000),
+            ..large()
+        };
+        let whole = of(10_000_000, 100_000);
+        assert_eq!(whole.data_bytes(), 101_600_000);
+        let whole_size = Size { records: 10_000_000, seconds: 0.5 };
+        assert_eq!((cache_bytes(&whole, whole_size), memory_bytes(&whole, whole_size)), (2 << 30, None));
+        // A tenth of the operations names most of the keys already.
+        let (beginning, size) = (of(1_000_000, 75_000), Size { records: 1_000_000, seconds: 0.5 });
+        assert_eq!((cache_bytes(&beginning, size), beginning.trial_records(size)), ((2 << 30) / 4 * 3, 75_000));
+        assert!(!sentences(&beginning, size).join(" ").contains("Take care"));
     }
 }

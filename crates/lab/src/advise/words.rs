@@ -165,10 +165,11 @@ fn advised(first: &Ranked) -> String {
     let mut figures = Vec::new();
     if let Some(ops) = first.ops_per_s {
         let (low, high) = first.ops_per_s_extremes.unwrap_or((ops, ops));
-        let trials = if first.trials == 1 {
-            "in one trial".to_owned()
-        } else {
-            format!("{} to {} in {} trials", count(low), count(high), first.trials)
+        let largest = if first.largest_trials < first.trials { "the largest" } else { "all" };
+        let trials = match (first.trials, first.largest_trials) {
+            (1, _) => "in one trial".to_owned(),
+            (_, 1) => "in the largest trial".to_owned(),
+            (_, trials) => format!("{} to {} in {largest} {trials} trials", count(low), count(high)),
         };
         figures.push(format!("{} operations a second ({trials})", count(ops)));
     }

@@ -50,6 +50,7 @@ mod tests {
         Ran {
             operations: inserts,
             seconds: 1.0,
+            ops_per_s: 0.0,
             latencies,
             timeline: Timeline::default(),
             errors: 0,

@@ -107,9 +107,9 @@ pub struct PhaseFigures {
 }
 
 impl PhaseFigures {
-    /// Write amplification by one way for all engines of a table: by the kernel, or by the engine where the kernel's is not known.
-    pub fn waf_of_all(&self) -> Option<f64> {
-        self.waf.process.or(self.waf.own).or(self.waf.statistics)
+    /// Write amplification by the engine's own word, what it owes included.
+    pub fn waf_by_engine(&self) -> Option<f64> {
+        self.waf.own.or(self.waf.statistics)
     }
 }
 
@@ -168,6 +168,14 @@ impl Amplification {
         (self.run.logical_write_bytes > 0).then(|| written as f64 / self.run.logical_write_bytes as f64)
     }
 
+    /// The same of loading alone: with what the engine owed at its end, without what it owed when it had been opened.
+    pub fn waf_of_load(&self, way: impl Fn(&Ways<u64>) -> Option<u64>) -> Option<f64> {
+        let load = self.load.as_ref()?;
+        let before = self.open.unflushed_bytes.unwrap_or(0);
+        let written = (way(&load.write_bytes)? + load.unflushed_bytes.unwrap_or(0)).saturating_sub(before);
+        (load.logical_write_bytes > 0).then(|| written as f64 / load.logical_write_bytes as f64)
+    }
+
     /// The run's read amplification: by the process, by the device where the process is not known.
     pub fn read_amplification(&self) -> Option<f64> {
         let Sides { process, device } = self.run.read_amplification;
@@ -197,6 +205,13 @@ mod tests {
         let load = || Some(phase(Some(9_000), 5_000, Some(300)));
         let by_kernel = |told: &Amplification, left| told.waf_of_run(|ways| ways.process, left);
         assert_eq!(by_kernel(&of(load(), phase(Some(1_300), 500, None)), 0), Some(2.0));
+        let told = of(load(), phase(None, 0, None));
+        assert_eq!(
+            told.waf_of_load(|ways| ways.process),
+            Some(9_293.0 / 5_000.0),
+            "what it owes then, less what opening owed"
+        );
+        assert_eq!(of(None, phase(None, 0, None)).waf_of_load(|ways| ways.process), None);
         assert_eq!(by_kernel(&of(load(), phase(Some(1_300), 500, Some(100))), 100), Some(2.2));
         assert_eq!(by_kernel(&of(None, phase(Some(1_007), 500, None)), 0), Some(2.0));
         assert_eq!(by_kernel(&of(load(), phase(Some(1_300), 0, None)), 0), None, "it put nothing");

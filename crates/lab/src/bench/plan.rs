@@ -30,6 +30,8 @@ pub struct Plan {
     pub threads: Vec<u32>,
     /// Layouts.
     pub partitionings: Vec<Partitioning>,
+    /// Whether `none` is a store over the whole engine; the engine used directly otherwise.
+    pub in_store: bool,
     /// Numbers of partitions, for `soft` and `hard`.
     pub partitions: Vec<u32>,
     /// Placement of keys, for `soft` and `hard`.
@@ -83,6 +85,7 @@ impl Default for Plan {
             rate: None,
             threads: vec![2],
             partitionings: vec![Partitioning::None],
+            in_store: false,
             partitions: vec![8],
             placement: Placement::Hash,
             durability: Durability::Os,
@@ -266,6 +269,7 @@ impl Plan {
                             task,
                             partitioning,
                             partitions,
+                            in_store: self.in_store,
                             placement: self.placement,
                             threads,
                             durability: self.durability.name().to_owned(),

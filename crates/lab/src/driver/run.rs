@@ -64,6 +64,9 @@ pub struct Ran {
     pub operations: u64,
     /// From the common beginning to the last counted operation's end.
     pub seconds: f64,
+    /// Operations per second: of a run that has a number of operations, by all of its time; of one that has a time, the sum of what each client
+    /// did in its own, so that one which ended at once is not charged for another's last, slow operation.
+    pub ops_per_s: f64,
     /// Latencies by kind of operation, of all clients; from the intended beginning in an open loop.
     pub latencies: Latencies,
     /// Throughput and tail over time, of the counted operations, and what happened meanwhile.
@@ -138,6 +141,12 @@ pub(super) fn run_by(
     clients.iter().for_each(|client| latencies.merge(&client.latencies));
     let counted = || clients.iter().filter(|client| !client.beside);
     let seconds = counted().map(|client| client.ended_ns).max().unwrap_or(0) as f64 / 1e9;
+    let operations: u64 = counted().map(|client| client.operations).sum();
+    let rate = |operations: u64, seconds: f64| if seconds > 0.0 { operations as f64 / seconds } else { 0.0 };
+    let ops_per_s = match settings.until {
+        Until::Seconds(_) => counted().map(|client| rate(client.operations, client.ended_ns as f64 / 1e9)).sum(),
+        _ => rate(operations, seconds),
+    };
     let mut timeline = Timeline::merge(counted().map(|client| client.ticks.clone()));
     timeline.marks = settings.task.marks(seconds);
     timeline.marks.extend(shared.supply.common().marks());
@@ -145,8 +154,9 @@ pub(super) fn run_by(
     timeline.planning_seconds = (moved.planning_seconds - planning_before).max(0.0);
     timeline.marks.extend(plans(&moved, *begun_ns.get_or_init(monotonic_ns), seconds));
     Ok(Ran {
-        operations: counted().map(|client| client.operations).sum(),
+        operations,
         seconds,
+        ops_per_s,
         latencies,
         errors: clients.iter().map(|client| client.errors).sum(),
         first_error: clients.iter().find_map(|client| client.first_error.clone()),

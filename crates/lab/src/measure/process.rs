@@ -1,6 +1,7 @@
 //! What the kernel counts for this process, and for those that it started: the server of an engine that is one.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use super::Traffic;
 
@@ -41,24 +42,66 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
 }
 
 /// The memory that the processes below this one have resident at this moment, in bytes. Pages that they share count once, as far as can
-/// be told cheaply: each one's own pages, and of shared memory and of files what the largest holds.
+/// be told cheaply: each one's own pages, of shared memory what the largest of each child's descendants holds (a server has memory of its own),
+/// and of files what the largest of all holds.
 pub fn rss_bytes_below() -> u64 {
-    let statuses = processes_below().into_iter().map(|process| {
+    let (root, parents) = (std::process::id(), parents());
+    let statuses = below(root, &parents).into_iter().map(|process| {
         // One that ended meanwhile has none.
-        std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default()
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        (child_above(process, root, &parents), status)
     });
     together(statuses)
 }
 
 /// The processes below this one at this moment, parents before their children. Looks at every process of the machine.
 pub(super) fn processes_below() -> Vec<u32> {
+    below(std::process::id(), &parents())
+}
+
+/// The processes below `process` that still run, when they are to be waited for after it ends: what is orphaned has no parent that tells.
+pub(crate) struct Descendants(Vec<u32>);
+
+impl Descendants {
+    /// Those of this moment.
+    pub(crate) fn of(process: u32) -> Self {
+        Self(below(process, &parents()))
+    }
+
+    /// Wait until they have ended, or for so long.
+    pub(crate) fn wait(self, most: Duration) {
+        let begun = Instant::now();
+        while self.0.iter().any(|process| is_running(*process)) && begun.elapsed() < most {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Whether there is such a process that is more than what is left for its parent to ask about.
+fn is_running(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
+    state.is_some_and(|state| !matches!(state, "Z" | "X"))
+}
+
+/// The child of `root` from which `process` descends.
+fn child_above(process: u32, root: u32, parents: &BTreeMap<u32, u32>) -> u32 {
+    let mut child = process;
+    while let Some(parent) = parents.get(&child).filter(|parent| **parent != root) {
+        child = *parent;
+    }
+    child
+}
+
+/// The parent of each process of the machine.
+fn parents() -> BTreeMap<u32, u32> {
     let mut parents: BTreeMap<u32, u32> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         parents.extend(parent(&stat).map(|parent| (process, parent)));
     }
-    below(std::process::id(), &parents)
+    parents
 }
 
 /// The parent by a line of `/proc/PID/stat`: the second field behind the name, which stands in parentheses and may hold anything.
@@ -78,16 +121,18 @@ fn below(root: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// Bytes by the texts of `/proc/PID/status`.
-fn together(statuses: impl Iterator<Item = String>) -> u64 {
-    let (mut own, mut shared, mut files) = (0, 0, 0);
-    for status in statuses {
+/// Bytes by the texts of `/proc/PID/status`, each with the child that the process descends from.
+fn together(statuses: impl Iterator<Item = (u32, String)>) -> u64 {
+    let (mut own, mut files) = (0, 0);
+    let mut shared: BTreeMap<u32, u64> = BTreeMap::new();
+    for (child, status) in statuses {
         let of = |name: &str| field(&status, name).unwrap_or(0) * 1024;
         own += of("RssAnon:");
-        shared = of("RssShmem:").max(shared);
         files = of("RssFile:").max(files);
+        let largest = shared.entry(child).or_default();
+        *largest = of("RssShmem:").max(*largest);
     }
-    own + shared + files
+    own + shared.values().sum::<u64>() + files
 }
 
 /// The number after the line's beginning `name`.
@@ -125,8 +170,30 @@ mod tests {
         let status = |own: u32, file: u32, shared: u32| {
             format!("VmHWM:\t9999 kB\nRssAnon:\t  {own} kB\nRssFile:\t {file} kB\nRssShmem:\t {shared} kB\n")
         };
-        let both = [status(10, 5, 1_000), status(20, 7, 400), String::new()];
-        assert_eq!(together(both.into_iter()), (30 + 7 + 1_000) * 1024);
+        let both = || [status(10, 5, 1_000), status(20, 7, 400), String::new()].into_iter();
+        assert_eq!(together(both().map(|status| (9, status))), (30 + 7 + 1_000) * 1024);
+        assert_eq!(together((1..).zip(both())), (30 + 7 + 1_400) * 1024, "two servers share nothing with each other");
+        assert_eq!([3, 5, 7, 2].map(|process| child_above(process, 1, &parents)), [2, 2, 6, 2]);
+    }
+
+    /// Fails if an orphan is not waited for, or if what is not there is.
+    #[test]
+    fn descendants_of_who_was_killed_are_waited_for() {
+        let mut command = std::process::Command::new("/bin/sh");
+        let mut shell =
+            command.args(["-c", "sleep 0.4 & echo; wait"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut line).unwrap();
+        let below = Descendants::of(shell.id());
+        let sleeper = below.0[0];
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        assert!(is_running(sleeper), "killed with its parent");
+        below.wait(Duration::from_secs(20));
+        assert!(!is_running(sleeper));
+        let begun = Instant::now();
+        Descendants(vec![u32::MAX]).wait(Duration::from_secs(20));
+        assert!(begun.elapsed() < Duration::from_secs(5));
     }
 
     #[test]

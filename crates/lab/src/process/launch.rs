@@ -12,6 +12,7 @@ use biombo_base::{Error, ErrorKind, Result};
 use super::patience::{Patience, silence_max};
 use super::protocol::Event;
 use crate::bench::Observer;
+use crate::measure::process::Descendants;
 use crate::record::Record;
 use crate::spec::RunSpec;
 
@@ -134,14 +135,20 @@ fn last_words(mut stderr: impl Read) -> String {
     lines[lines.len().saturating_sub(3)..].join(" | ")
 }
 
-/// No worker outlives its parent's interest.
+/// No worker outlives its parent's interest, nor does what it started: a server that is stopping writes into a directory that is about to go, and
+/// beside the next run.
 struct Guard(Child);
+
+/// A server that does not stop in so long is left to whoever stops it.
+const STOPPING_MAX: Duration = Duration::from_secs(10);
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
+            let below = Descendants::of(self.0.id());
             let _ = self.0.kill();
             let _ = self.0.wait();
+            below.wait(STOPPING_MAX);
         }
     }
 }

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use biombo_base::{Error, Result};
 use biombo_engine::RUN_DIR_PREFIX as PREFIX;
@@ -49,9 +50,18 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
+        // A process that is being stopped may add a file meanwhile.
+        for _ in 0..ATTEMPTS {
+            if std::fs::remove_dir_all(&self.path).is_ok() || !self.path.exists() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
+
+/// So often a directory is tried to be removed; a sweep does it later.
+const ATTEMPTS: u32 = 10;
 
 /// The lock of the directory `path`; `None` while its owner lives.
 fn lock(path: &Path) -> Option<File> {
@@ -64,7 +74,11 @@ pub fn sweep(base: &Path) {
     let Ok(entries) = std::fs::read_dir(base) else { return };
     for entry in entries.flatten() {
         let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && lock(&entry.path()).is_some() {
+        if !ours || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        // Held until it is gone: who has just made it would lock it and go on otherwise.
+        if let Some(_held) = lock(&entry.path()) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

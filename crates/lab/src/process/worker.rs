@@ -210,7 +210,7 @@ fn record(
         value_bytes: spec.value_bytes,
         repetition: spec.repetition,
         seconds: ran.seconds,
-        ops_per_s: per_second(ran.operations, ran.seconds),
+        ops_per_s: ran.ops_per_s,
         latency_ns: ran
             .latencies
             .iter()

@@ -113,7 +113,7 @@ pub(crate) fn consume(key: &[u8], value: &[u8], into: &mut Vec<u8>) {
 /// Open what `spec` asks for in its directory.
 pub(crate) fn open(registry: &Registry, spec: &RunSpec, keys: &Keys) -> Result<Box<dyn Target>> {
     match spec.partitioning {
-        Partitioning::None => {
+        Partitioning::None if !spec.in_store => {
             let options = OpenOptions {
                 dir: spec.dir.clone(),
                 cache_bytes: spec.cache_bytes,
@@ -127,6 +127,6 @@ pub(crate) fn open(registry: &Registry, spec: &RunSpec, keys: &Keys) -> Result<B
             kind.check_io(options.io)?;
             Ok(Box::new(EngineTarget::open(kind, &options)?))
         }
-        Partitioning::Soft | Partitioning::Hard => Ok(Box::new(StoreTarget::open(registry, spec, keys)?)),
+        _ => Ok(Box::new(StoreTarget::open(registry, spec, keys)?)),
     }
 }

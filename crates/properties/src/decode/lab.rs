@@ -57,6 +57,7 @@ fn run(task: impl Into<Task>, seconds: Option<f64>) -> RunSpec {
         task: task.into(),
         partitioning: Partitioning::Hard,
         partitions: 8,
+        in_store: false,
         placement: Placement::Range,
         threads: 3,
         durability: "os".to_owned(),
@@ -90,7 +91,7 @@ fn examples() -> Vec<Vec<u8>> {
     let shifting = RECORD.replace("\"ycsb\",\"workload\":\"a\"", "\"shift\",\"workload\":\"jump\"");
     let shifting = shifting.replace("\"operations\":[1,2]", over_time);
     let mut examples = vec![format!("\0{RECORD}\n"), format!("\0{direct}\n{RECORD}\n"), format!("\0{shifting}\n")];
-    let counts = Counts { reads: 5, writes: 2, scans: 1, key_bytes: 100, key_bytes_max: 20 };
+    let counts = Counts { reads: 5, writes: 2, scans: 1, key_bytes: 100, key_bytes_max: 20, keys: 6 };
     let trace = RunSpec { traces: vec!["t".into()], preload: true, once: true, ..run(Task::Trace { counts }, None) };
     let shifts = ShiftKind::ALL.map(|kind| run(Shift::from(kind), Some(2.0)));
     for run in

@@ -2,6 +2,7 @@
 //!
 //! A round is one bench of each build, in a process of its own, with one seed for both; who goes first changes from round to round. The
 //! lines of a build are kept as soon as a round has them, those of a bench that failed too: the rounds after it go on, and in the end it is told.
+//! Interrupted, the rounds so far are compared.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -71,12 +72,14 @@ impl Builds<'_> {
         let scratch = Scratch::create()?;
         let mut progress = Progress::of_runs("by turns".to_owned(), u64::from(self.rounds) * 2);
         let (mut all, mut failed) = ([Vec::new(), Vec::new()], Vec::new());
-        for round in 1..=self.rounds {
+        'rounds: for round in 1..=self.rounds {
             let first = usize::from(round % 2 == 0);
             for (turn, which) in [first, 1 - first].into_iter().enumerate() {
                 let (records, failure) = self.bench_of(which, round, &scratch.0)?;
-                if let Some(kept) = &mut kept[which] {
-                    kept.write(&to_lines(&records))?;
+                // What was measured is compared, whatever becomes of the file that keeps it.
+                if let Some(Err(failure)) = kept[which].as_mut().map(|kept| kept.write(&to_lines(&records))) {
+                    failed.push(failure.to_string());
+                    kept[which] = None;
                 }
                 if let Some(failure) = failure {
                     // What does not even begin is no build to be compared.
@@ -88,7 +91,13 @@ impl Builds<'_> {
                 all[which].extend(records);
                 progress.at(u64::from(round - 1) * 2 + turn as u64 + 1);
                 if stop.load(Ordering::Relaxed) {
-                    return Err(Failure::failed(format!("interrupted in round {round} of {}", self.rounds)));
+                    let interrupted = format!("interrupted in round {round} of {}", self.rounds);
+                    if round == 1 {
+                        return Err(Failure::failed(interrupted));
+                    }
+                    // The rounds before it are compared.
+                    failed.push(interrupted);
+                    break 'rounds;
                 }
             }
         }
@@ -115,12 +124,20 @@ impl Builds<'_> {
             .output()
             .map_err(|e| Failure::failed(format!("cannot run {}: {e}", program.display())))?;
         let text = std::fs::read_to_string(lines).unwrap_or_default();
-        let mut records = parse_lines(&text).map_err(|e| Failure::failed(format!("{}: {e}", of())))?;
+        // Of a line that was cut short nothing is known, but for those before it.
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        let told: Vec<_> = lines.map(parse_lines).collect();
+        let is_whole = told.iter().all(|line| line.is_ok());
+        let mut records: Vec<Record> = told.into_iter().flatten().flatten().collect();
         // Wrong answers are the comparison's business.
         let has_wrong = records.iter().any(|record| record.errors > 0);
-        let failure = (records.is_empty() || !(output.status.success() || has_wrong)).then(|| {
+        let failure = (records.is_empty() || !is_whole || !(output.status.success() || has_wrong)).then(|| {
             let said = String::from_utf8_lossy(&output.stderr);
-            let why = said.lines().rev().find(|line| line.starts_with("biombo: ")).unwrap_or("it gave no run");
+            let why = said
+                .lines()
+                .rev()
+                .find(|line| line.starts_with("biombo: "))
+                .unwrap_or("a line of its runs is missing or broken");
             format!("{}: {}", of(), why.trim_start_matches("biombo: "))
         });
         records.iter_mut().for_each(|record| record.repetition = round);

@@ -4,7 +4,7 @@ mod builds;
 mod compare;
 mod db;
 mod graph;
-mod options;
+pub(super) mod options;
 pub(super) mod page;
 mod shift;
 mod show;
@@ -70,6 +70,7 @@ pub(super) fn registry() -> biombo::Registry {
 
 /// Do every run; write its line after each, and a table and a report of all at the end.
 fn measure(outputs: Outputs, plan: Plan) -> Done {
+    outputs.check(&[], "")?;
     let Outputs { json, html } = outputs;
     let registry = registry();
     plan.check(&registry).map_err(|e| Failure::usage(e.to_string()))?;

@@ -1,6 +1,6 @@
 //! The options that all benches of engines share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use biombo::{Durability, Executor, IoMode, Repartition};
 use biombo_lab::bench::Plan;
@@ -8,7 +8,7 @@ use biombo_lab::spec::{Partitioning, Placement};
 use biombo_lab::workload::Task;
 use clap::Args;
 
-use crate::failure::Failure;
+use crate::failure::{Done, Failure};
 use crate::size::parse_bytes;
 use crate::store_args::{DURABILITIES, PARTITIONINGS, PLACEMENTS, one_of, parse_amplification};
 
@@ -112,6 +112,29 @@ impl Outputs {
     pub(super) fn of(options: &RunOptions) -> Self {
         Self { json: options.json.clone(), html: options.html.clone() }
     }
+
+    /// Refuse files that would be written over: those of `inputs` (named by `option`) by either, and the lines by the page.
+    pub(super) fn check(&self, inputs: &[PathBuf], option: &str) -> Done {
+        for (written, path) in [("--json", &self.json), ("--html", &self.html)] {
+            if let Some(path) = path.as_deref().filter(|path| inputs.iter().any(|input| is_same(input, path))) {
+                let path = path.display();
+                return Err(Failure::usage(format!(
+                    "{written} names {path}, {option}, which it would write over: name another"
+                )));
+            }
+        }
+        match (&self.json, &self.html) {
+            (Some(json), Some(html)) if is_same(json, html) => {
+                Err(Failure::usage("--json and --html name the same file: name another for one of them"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether two names are those of one file, which need not be there yet.
+pub(in crate::commands) fn is_same(a: &Path, b: &Path) -> bool {
+    a == b || a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }
 
 /// Partitions where nobody says how many.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use biombo_lab::bench::Plan;
 use biombo_lab::workload::Task;
-use biombo_lab::workload::trace::{Counts, survey};
+use biombo_lab::workload::trace::survey;
 use clap::Args;
 
 use super::options::{Defaults, Outputs, RunOptions};
@@ -49,14 +49,13 @@ pub(super) fn run(args: TraceArgs) -> Done {
     if !run.key_bytes.is_empty() {
         return Err(Failure::usage("a trace has its own keys: leave --key-bytes out"));
     }
-    let counts = files.iter().try_fold(Counts::default(), |all, file| survey(file).map(|one| all.plus(one)));
-    let counts = counts.map_err(|e| Failure::failed(e.to_string()))?;
+    Outputs::of(&run).check(&files, "a file of the trace")?;
+    let counts = survey(&files).map_err(|e| Failure::failed(e.to_string()))?;
     let threads = u32::try_from(files.len()).unwrap_or(u32::MAX);
     let defaults = Defaults { operations: Some(1), seconds: None, threads, value_bytes: 1_000, compression_ratio: 1.0 };
     let (once, outputs) = (!run.has_length(), Outputs::of(&run));
     let plan = Plan {
-        // At most every operation names a key of its own.
-        records: counts.operations(),
+        records: counts.keys,
         key_bytes: vec![counts.key_bytes_mean().max(1)],
         traces: files,
         preload: !no_load,

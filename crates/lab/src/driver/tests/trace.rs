@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::by_hand::ByHand;
 use super::*;
-use crate::workload::trace::{Counts, survey};
+use crate::workload::trace::survey;
 
 /// Files with these contents.
 fn files(texts: &[&str]) -> (tempfile::TempDir, Vec<PathBuf>) {
@@ -19,7 +19,7 @@ fn files(texts: &[&str]) -> (tempfile::TempDir, Vec<PathBuf>) {
 }
 
 fn replaying(traces: &[PathBuf], threads: u32, until: Until) -> Settings {
-    let counts = traces.iter().map(|path| survey(path).unwrap()).fold(Counts::default(), Counts::plus);
+    let counts = survey(traces).unwrap();
     Settings { task: Task::Trace { counts }, until, traces: traces.to_vec(), ..settings(Workload::A, 1, 0, threads) }
 }
 
