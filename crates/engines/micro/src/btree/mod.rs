@@ -8,8 +8,8 @@
 //! not use; the file synced; one of two heads written (`meta`) and synced; the journal trimmed. After a crash at any step the newest sound head
 //! leads to a whole tree: until the new head is durable that is the last one, whose pages nobody has touched, and the journal still
 //! has every record from that head's `lsn` on. Opening does these to the tree again. What was acknowledged as durable is in the journal, whole
-//! batches or nothing. A process that was killed may have written a head and not synced it: opening syncs the file before it gives away what that
-//! head does not use. The journal is synced before the head that names its end, so a journal never ends before the tree does.
+//! batches or nothing. A process that was killed may have written a head and not synced it, and where the sync failed no later one writes it: opening
+//! writes the head that it found once more and syncs the file before it gives away what that head does not use. The journal is synced before the head that names its end, so a journal never ends before the tree does.
 //!
 //! Published behaviour. No journal; each put writes the pages that it changed, in place, before it returns. While it is open the head says
 //! so; an instance that was not closed is refused.

@@ -9,7 +9,10 @@
 //! removes the tables that it has replaced. Tables are never written to again. After a crash at any step the manifest that is found names whole tables,
 //! and the journal has every record from its `lsn` on: those go into the memtable again. Files that it does not name count for nothing and are
 //! removed. The journal is synced before the manifest that names its end, so a journal never ends before the tables do. A process that was killed
-//! may have renamed a manifest and not synced the directory: opening does (`home`).
+//! may have renamed a manifest and not synced the directory, and where that sync failed no later one makes the name durable: opening replaces the
+//! manifest by the same one before it removes anything.
+//!
+//! Closing writes the memtable and leaves what is to be compacted then to the next one's first write.
 //!
 //! Published behaviour. A memtable of 1,000 records and no journal: what is in memory when the process dies is lost; a sync writes it as a table.
 //!
