@@ -230,6 +230,9 @@ mod tests {
 
     #[test]
     fn every_engine_that_keeps_data_is_tried_whole_and_in_parts() {
+        let size = Size { records: 10, seconds: 0.2 };
+        let tried = candidates(&question(), &registry()).unwrap().0;
+        assert!(tried.iter().all(|one| one.trial(&question(), size, 1).unwrap().in_store), "not what is advised");
         let all = labels(&question());
         let log: Vec<_> = all.iter().filter(|label| label.starts_with("log")).collect();
         let (by_hash, by_range) = ("log in 8 partitions by hash", "log in 8 partitions by range");

@@ -255,6 +255,21 @@ mod tests {
         }
     }
 
+    /// Fails if what is advised is tried as something else than the store that its configuration opens.
+    #[test]
+    fn a_whole_engine_is_a_store_where_that_is_asked_for_and_used_directly_elsewhere() {
+        let mut registry = Registry::new();
+        registry.add(memory::kind());
+        let keys = Keys::new(KeyFormat::Hashed, 16, 10).unwrap();
+        for in_store in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut spec = Plan { engines: vec!["memory".into()], in_store, ..Plan::default() }.runs().remove(0);
+            spec.dir = dir.path().to_owned();
+            drop(crate::target::open(&registry, &spec, &keys).unwrap());
+            assert_eq!(dir.path().join("store").exists(), in_store);
+        }
+    }
+
     /// Fails if what one instance does not tell is taken for 0.
     #[test]
     fn instances_add_up_where_all_of_them_tell() {

@@ -90,3 +90,17 @@ fn a_journal_of_few_keys_is_bounded_whoever_is_killed() {
     assert!(before > 1 << 10 && journaled(&killed) == before, "{} of {before}", journaled(&killed));
     assert_eq!(killed.get(b"key").unwrap().unwrap().into_vec(), 399u32.to_be_bytes().repeat(250));
 }
+
+/// Closing leaves what is to be compacted to the next one's first write: whoever opens, writes little and closes again and again has no more tables in
+/// level 0 than that. (Mutation: nobody looks on the first write.)
+#[test]
+fn instances_that_are_closed_early_again_and_again_have_few_tables_in_level_0() {
+    let dir = tempfile::tempdir().unwrap();
+    for life in 0..12 {
+        let engine = loaded(dir.path(), 20 + life);
+        engine.close().unwrap();
+        let tables = engine.view().levels.0[0].len();
+        assert!(tables <= 2, "life {life}: {tables}");
+    }
+    assert_eq!(loaded(dir.path(), 0).stats().unwrap().keys.map(|keys| keys >= 31), Some(true));
+}
