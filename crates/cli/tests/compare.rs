@@ -121,6 +121,22 @@ fn two_builds_are_measured_by_turns_and_one_that_is_slowed_is_caught() {
 }
 
 #[test]
+fn a_line_that_was_cut_short_is_told_and_costs_no_other() {
+    let dir = tempdir().expect("a directory");
+    let (limping, count) = (dir.path().join("limping"), dir.path().join("count"));
+    // The last argument is the file of the lines.
+    let cut = "for file; do :; done; printf '{\"bench\":\"yc' >> \"$file\"; exit 0";
+    let script = format!("echo >> {0}; [ $(wc -l < {0}) = 2 ] && {{ '{PROGRAM}' \"$@\"; {cut}; }}", count.display());
+    fs::write(&limping, format!("#!/bin/sh\n{script}\nexec '{PROGRAM}' \"$@\"\n")).expect("a script");
+    fs::set_permissions(&limping, fs::Permissions::from_mode(0o755)).expect("it can be run");
+    let bench = "-- ycsb --engine memory --workload c --records 100 --operations 1000 --threads 1 --dir DIR/runs";
+    let done = run(&format!("bench compare --build {PROGRAM} DIR/limping --rounds 7 {bench}"), dir.path());
+    assert_eq!(done.status, 1, "{}", done.stderr);
+    let told = done.stderr.contains("round 2 of the new build") && done.stderr.contains("missing or broken");
+    assert!(told && done.text().contains("1 judged: "), "{}{}", done.text(), done.stderr);
+}
+
+#[test]
 fn a_round_that_fails_is_told_and_the_runs_of_the_others_are_kept_and_compared() {
     let dir = tempdir().expect("a directory");
     // Its second bench does not come to its end.
