@@ -73,8 +73,9 @@ impl Cleaning<'_> {
 
     /// Gather deletions of the next keys after `position` that the holder does not own; the position moves on. Says whether these were the last.
     fn find(&self, placement: &Placement, position: &mut Vec<u8>, deletions: &mut Batch) -> Result<bool> {
-        let mut cursor = Arc::clone(self.mover.instances[self.holder.index()].raw()).cursor()?;
-        let bounds = self.mover.cut(self.pace);
+        let instance = &self.mover.instances[self.holder.index()];
+        let mut cursor = Arc::clone(instance.raw()).cursor()?;
+        let bounds = self.mover.cut(self.pace, instance);
         let mut scratch = Vec::new();
         let take = |key: &[u8], _: &dyn Cursor| {
             // One that is pinned here stays.

@@ -13,12 +13,15 @@ use std::time::Duration;
 use super::throttle::{Go, Throttle};
 use super::walk::Chunk;
 use super::{Mover, Pace};
+use crate::lane::Instance;
 
 /// The longest sleep after which it is asked again how to go on.
 const SLICE: Duration = Duration::from_millis(10);
 const REST_MAX: Duration = Duration::from_secs(1);
 /// A share below it does not make chunks smaller: each of them costs a cursor and a commit.
 const CHUNK_SHARE_MIN: f64 = 0.25;
+/// So many times more is read and written at a time where commits are dear.
+const COSTLY_TIMES: usize = 4;
 
 /// Time as moves see it.
 mod time {
@@ -177,12 +180,22 @@ impl Mover {
         goes_on
     }
 
-    /// How finely a move is cut now: who writes meanwhile waits for one piece at most, and the processor is taken for one at a time.
-    pub(super) fn cut(&self, pace: Pace) -> Chunk {
+    /// How finely a move, or a cleaning, that writes to `target` is cut now.
+    pub(super) fn cut(&self, pace: Pace, target: &Instance) -> Chunk {
         let throttle = self.throttle.get().filter(|_| pace.bytes_per_second.is_some());
-        let share = throttle.map_or(1.0, |throttle| throttle.share()).max(CHUNK_SHARE_MIN);
-        Chunk { keys: (pace.chunk_keys as f64 * share) as usize, bytes: (pace.chunk_bytes as f64 * share) as usize }
+        let share = throttle.map_or(1.0, |throttle| throttle.share());
+        cut(pace, share, target.engine.capabilities().costly_transactions)
     }
+}
+
+/// A pace cut by a share: who writes meanwhile waits for one piece at most, and a processor is taken for one at a time. A key that is looked at costs
+/// about a microsecond, and one that is deleted another, with writers kept out; so keys go by the square of the share.
+pub(super) fn cut(pace: Pace, share: f64, is_costly: bool) -> Chunk {
+    let share = share.max(CHUNK_SHARE_MIN);
+    let times = if is_costly { COSTLY_TIMES } else { 1 };
+    let keys = (pace.chunk_keys as f64 * share * share) as usize;
+    let bytes = (pace.chunk_bytes as f64 * share) as usize;
+    Chunk { keys: keys.saturating_mul(times).min(pace.chunk_keys), bytes: bytes.saturating_mul(times) }
 }
 
 /// Where tests play time for the moves of their thread.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use biombo_engine::{Batch, Durability, Registry, memory};
 
 use super::forward::{FORWARD_BYTES_MAX, REST_BYTES_MAX};
-use super::rests::Owed;
 use super::rests::played::{self, Played};
+use super::rests::{Owed, cut};
 use super::throttle::{SHARE_FIRST, SHARE_MIN};
 use super::{Mover, Pace};
 use crate::planning::Way;
@@ -82,10 +82,23 @@ fn a_pass_that_wants_two_of_many_keys_rests_and_longer_while_users_feel_it() {
     let (share, rested_ns) = after_moves(10_000);
     let (least, rested_longer_ns) = after_moves(5_000_000);
     assert!(share >= SHARE_FIRST && least == SHARE_MIN, "{share} and {least}");
-    // A chunk for every quarter of 1,024 keys at the least share, less of them above, in two passes, each of which looks at the clock.
+    // More than a chunk for every quarter of 1,024 keys, in two passes, each of which looks at the clock.
     let work_ns = 2 * 2 * u64::from(KEYS / 2 / 1024) * played::LOOK_NS;
     assert!(rested_ns > work_ns, "{rested_ns} ns for {work_ns} of work");
     assert!(rested_longer_ns as f64 > 1.5 * rested_ns as f64, "{rested_longer_ns} ns and {rested_ns} ns");
+}
+
+#[test]
+fn chunks_are_smaller_the_less_is_taken_and_larger_where_commits_are_dear() {
+    let keys_and_bytes = |share, is_costly| {
+        let chunk = cut(PACE, share, is_costly);
+        (chunk.keys, chunk.bytes >> 10)
+    };
+    assert_eq!(
+        [1.0, 0.5, 0.25, SHARE_MIN].map(|share| keys_and_bytes(share, false)),
+        [(1024, 64), (256, 32), (64, 16), (64, 16)]
+    );
+    assert_eq!([1.0, 0.5, 0.25].map(|share| keys_and_bytes(share, true)), [(1024, 256), (1024, 128), (256, 64)]);
 }
 
 /// Fails if a rest is one sleep, if it does not ask whether the store is closing, and if what is left of a long one is forgotten.

@@ -28,8 +28,6 @@ use crate::lane::{Instance, Lane};
 use crate::placement::{MoveId, UnitSet};
 use crate::{PartitionId, Placement, seam};
 
-/// How many times more is written at a time to an engine whose commits are dear.
-const COSTLY_TIMES: usize = 4;
 /// Bytes of copies after which the target is synced: a device that is given all of a move at once lets others wait as long.
 const SYNC_BYTES: usize = 2 << 20;
 
@@ -223,10 +221,8 @@ impl<'a> Carrier<'a> {
     }
 
     /// What is read, and written to the target, at a time.
-    fn bytes_max(&self) -> usize {
-        let is_costly = self.target().engine.capabilities().costly_transactions;
-        let bytes = self.mover.cut(self.pace).bytes;
-        if is_costly { bytes.saturating_mul(COSTLY_TIMES) } else { bytes }
+    fn bounds(&self) -> Chunk {
+        self.mover.cut(self.pace, self.target())
     }
 
     fn source(&self) -> &'a Instance {
@@ -240,7 +236,7 @@ impl<'a> Carrier<'a> {
     /// Read the next chunk of the source; says whether there may be another one.
     fn read(&mut self) -> Result<bool> {
         let mut cursor = Arc::clone(&self.source().engine).cursor()?;
-        let bounds = Chunk { bytes: self.bytes_max(), ..self.mover.cut(self.pace) };
+        let bounds = self.bounds();
         let (units, chunk) = (self.units, &mut self.chunk);
         let take = |key: &[u8], cursor: &dyn Cursor| -> Result<usize> {
             let lost = || Error::new(ErrorKind::Corruption, "a key of the source has no value");
@@ -297,7 +293,7 @@ impl<'a> Carrier<'a> {
                 }
                 _ => {}
             }
-            if batch.bytes() >= self.bytes_max() {
+            if batch.bytes() >= self.bounds().bytes {
                 self.give(&mut batch)?;
             }
         }
@@ -332,7 +328,7 @@ impl<'a> Carrier<'a> {
             let mut looked = 0;
             let next = loop {
                 let Some(key) = cursor.key().filter(|key| is_of_range(key)) else { break None };
-                if looked >= self.pace.chunk_keys.max(1) || batch.bytes() >= self.bytes_max() {
+                if looked >= self.pace.chunk_keys.max(1) || batch.bytes() >= self.bounds().bytes {
                     break Some(key.to_vec());
                 }
                 if *keys_left == 0 {
