@@ -105,8 +105,8 @@ pub struct Pace {
     /// Bytes of keys and values that are read, and written, at a time: 4 times as many where `to` commits at a high cost, and down to a quarter
     /// while a move takes little of its rate; 0 counts as 1.
     pub chunk_bytes: usize,
-    /// Keys that are looked at, at a time: most of them may belong to units that stay; fewer by the square of that, down to a
-    /// sixteenth; 0 counts as 1.
+    /// Keys that are looked at, at a time: most of them may belong to units that stay; down to a sixteenth while a move takes little
+    /// of its rate, or a quarter where `to` commits at a high cost; 0 counts as 1.
     pub chunk_keys: usize,
 }
 

@@ -21,7 +21,7 @@ use super::{Mover, Ordering, Pace};
 use crate::placement::MoveId;
 
 /// Chunks that keep no engine busy for long.
-const PACE: Pace = Pace { bytes_per_second: None, chunk_bytes: 16 << 10, chunk_keys: 256 };
+const PACE: Pace = Pace { bytes_per_second: None, chunk_bytes: 16 << 10, chunk_keys: 1024 };
 /// After which it looks again at what it had to leave, to scans or to whoever moves units.
 pub(super) const LATER: Duration = Duration::from_millis(50);
 /// Of its time it works so much at most.
