@@ -12,9 +12,12 @@
 //! the lanes go back to where they were at the beginning, the arrangement that repartitioning must not be worse than, and are judged anew.
 //! What was undone is not tried again before a rest, which doubles each time as long as the load stays as it is. A trial that went wrong has
 //! cost something: that is paid by so long a rest that it is a hundredth, whatever the load does.
+//! A load that is another one than before begins with looks of its own: answers to small writes say nothing of what large ones take, so a trial
+//! waits until all that it will be held against is of one load, and where the load changes under it, it is given up and not judged.
 //!
-//! Invariants: at most one change is on trial, with all looks before it under the workers that it changes; what is on trial is judged by at least
-//! [`WRITES_MIN`] writes on each side; while so few are answered nothing is judged, and what was changed then goes back once there are more.
+//! Invariants: at most one change is on trial, with all looks before it under the workers that it changes and of one load, as far as looks can tell;
+//! what is on trial is judged by at least [`WRITES_MIN`] writes on each side; while so few are answered nothing is judged, and what was changed then
+//! goes back once there are more.
 
 use super::balance::Balance;
 
@@ -27,8 +30,10 @@ const WRITES_MIN: u64 = 200;
 /// What a change must give, of time or of answers, and what it must not take of the other: less is noise.
 const GIVES_MIN: f64 = 0.05;
 const TAKES_MAX: f64 = 0.03;
-/// This much longer is seen at the first look after that, and at that itself where so much less is answered, too.
+/// So much longer at so many looks in a row, at the first only where so much less is answered, too, is not looked at to the end. One alone may be a
+/// stall of the engine's.
 const MUCH_LONGER: f64 = 1.3;
+const MUCH_LOOKS: u32 = 2;
 /// Looks without a change after the first that was undone, and at most.
 const REST: (u32, u32) = (100, 600);
 /// Rest for what a trial has cost, whatever the load does.
@@ -38,6 +43,15 @@ const SHIFTED_MIN: f64 = 0.25;
 /// So many times the callers, or so many times fewer, are another load; and below this they are few.
 const CROWD_TIMES: f64 = 1.6;
 const CROWD_MIN: f64 = 0.5;
+
+/// Fewer writes at a look do not say which lanes take the time; fewer still not even what one takes.
+const SEEN_MIN: u64 = 50;
+const TAKEN_MIN: u64 = 10;
+/// Of one look to the next: so many times the work of a write, or of its callers, is another load.
+const WORK_TIMES: f64 = 2.0;
+const LOOK_CROWD_TIMES: f64 = 3.0;
+/// Looks without a change at least after a trial whose load went away under it, so that one which keeps changing is not tried all the time.
+const GIVEN_UP_OWES: u32 = 50;
 
 /// Writes that were answered in some time, and how long that took from their questions on, together.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -72,6 +86,29 @@ pub(crate) struct Look {
     pub(crate) answers: Answers,
 }
 
+impl Look {
+    /// Whether it is of another load than `earlier` ones under the same workers.
+    fn is_unlike(&self, earlier: &[Self]) -> bool {
+        let (now, then) = (std::slice::from_ref(self), earlier);
+        let work = |looks: &[Self]| {
+            let took_ns: u64 = looks.iter().flat_map(|look| &look.took_ns).sum();
+            let count = all_answers(looks).count;
+            (count >= TAKEN_MIN && took_ns > 0).then(|| took_ns as f64 / count as f64)
+        };
+        let is_other_work = work(now).zip(work(then)).is_some_and(|(now, then)| are_far(now, then, WORK_TIMES));
+        let loads = Load::of(now, SEEN_MIN).zip(Load::of(then, SEEN_MIN));
+        is_other_work
+            || loads.is_some_and(|(now, then)| {
+                now.is_shifted_from(&then) || are_far(now.crowd, then.crowd.max(CROWD_MIN), LOOK_CROWD_TIMES)
+            })
+    }
+}
+
+/// Whether one is more than so many times the other, either way.
+fn are_far(one: f64, other: f64, times: f64) -> bool {
+    !(1.0 / times..=times).contains(&(one / other))
+}
+
 fn all_answers(looks: &[Look]) -> Answers {
     looks.iter().fold(Answers::default(), |sum, look| sum.and(look.answers))
 }
@@ -85,25 +122,29 @@ struct Load {
 }
 
 impl Load {
-    /// `None`: too little to tell.
-    fn of(looks: &[Look]) -> Option<Self> {
+    /// `None`: fewer than `least` writes, too little to tell.
+    fn of(looks: &[Look], least: u64) -> Option<Self> {
         let mut shares = vec![0.0; looks.first()?.took_ns.len()];
         for look in looks {
             shares.iter_mut().zip(&look.took_ns).for_each(|(share, took_ns)| *share += *took_ns as f64);
         }
         let total: f64 = shares.iter().sum();
         let answers = all_answers(looks);
-        if total == 0.0 || answers.count < WRITES_MIN {
+        if total == 0.0 || answers.count < least {
             return None;
         }
         shares.iter_mut().for_each(|share| *share /= total);
         Some(Self { shares, crowd: answers.took_ns as f64 / answers.elapsed_ns.max(1) as f64 })
     }
 
-    fn is_other_than(&self, known: &Self) -> bool {
+    /// Whether other lanes take the time.
+    fn is_shifted_from(&self, known: &Self) -> bool {
         let shifted: f64 = self.shares.iter().zip(&known.shares).map(|(now, then)| (now - then).abs()).sum();
-        let times = self.crowd.max(CROWD_MIN) / known.crowd.max(CROWD_MIN);
-        shifted / 2.0 > SHIFTED_MIN || !(1.0 / CROWD_TIMES..=CROWD_TIMES).contains(&times)
+        shifted / 2.0 > SHIFTED_MIN
+    }
+
+    fn is_other_than(&self, known: &Self) -> bool {
+        self.is_shifted_from(known) || are_far(self.crowd.max(CROWD_MIN), known.crowd.max(CROWD_MIN), CROWD_TIMES)
     }
 }
 
@@ -124,8 +165,9 @@ struct OnTrial {
     after: Vec<Look>,
     /// The workers that were tried, while those before serve again, and what is seen of these.
     doubted: Option<(Vec<u32>, Vec<Look>)>,
-    /// Since the latest change.
+    /// Since the latest change, and the latest of them at which it was much worse.
     looks: u32,
+    much_worse: u32,
 }
 
 /// What has come of a trial.
@@ -136,6 +178,8 @@ enum Verdict {
     Better,
     /// It has cost so many looks' worth of answers.
     Worse(f64),
+    /// The load that it was tried under has gone.
+    GivenUp,
     /// Hardly anybody writes any more.
     Deserted,
 }
@@ -146,7 +190,7 @@ pub(crate) struct Evener {
     state: State,
     /// Workers as they are where nothing was found to be better.
     home: Vec<u32>,
-    /// The latest looks, all under the present workers.
+    /// The latest looks, all under the present workers and of one load.
     looks: Vec<Look>,
     /// What these workers are good for, as far as is known.
     known: Option<Load>,
@@ -184,6 +228,9 @@ impl Evener {
             let verdict = attempt.take_in(look);
             return self.conclude(verdict, worker_of);
         }
+        if look.is_unlike(&self.looks) {
+            self.looks.clear();
+        }
         if self.looks.len() == BEFORE {
             self.looks.remove(0);
         }
@@ -194,7 +241,7 @@ impl Evener {
         if self.looks.len() < BEFORE {
             return 0;
         }
-        if let Some(load) = Load::of(&self.looks)
+        if let Some(load) = Load::of(&self.looks, WRITES_MIN)
             && self.known.as_ref().is_none_or(|known| load.is_other_than(known))
         {
             self.known = Some(load);
@@ -214,7 +261,8 @@ impl Evener {
         }
         let workers_before = worker_of.clone();
         let changed = self.balance.change(worker_of, workers);
-        self.is_settled = changed == 0;
+        // Workers that nothing is asked of are no reason to move anything.
+        self.is_settled = changed == 0 && self.looks.iter().flat_map(|look| &look.took_ns).any(|took_ns| *took_ns > 0);
         if changed > 0 {
             let before = std::mem::take(&mut self.looks);
             if all_answers(&before).count >= WRITES_MIN {
@@ -241,7 +289,7 @@ impl Evener {
                 return changed;
             }
             Verdict::Better => {
-                self.known = Load::of(&attempt.after);
+                self.known = Load::of(&attempt.after, WRITES_MIN);
                 self.looks = attempt.after;
                 self.rest = REST.0;
                 return attempt.doubted.map_or(0, |(tried, _)| replace(worker_of, tried));
@@ -250,8 +298,9 @@ impl Evener {
                 let owed = (cost * REST_TIMES).ceil() as u32;
                 self.state = State::Resting { left: self.rest.max(owed), owed };
                 self.rest = (self.rest * 2).min(REST.1);
-                self.known = Load::of(&attempt.before);
+                self.known = Load::of(&attempt.before, WRITES_MIN);
             }
+            Verdict::GivenUp => self.state = State::Resting { left: GIVEN_UP_OWES, owed: GIVEN_UP_OWES },
             Verdict::Deserted | Verdict::Open => {}
         }
         replace(worker_of, attempt.workers_before)
@@ -260,12 +309,17 @@ impl Evener {
 
 impl OnTrial {
     fn new(workers_before: Vec<u32>, before: Vec<Look>) -> Self {
-        Self { workers_before, before, after: Vec::new(), doubted: None, looks: 0 }
+        Self { workers_before, before, after: Vec::new(), doubted: None, looks: 0, much_worse: 0 }
     }
 
     /// Take in what came after the latest change.
     fn take_in(&mut self, look: Look) -> Verdict {
         self.looks += 1;
+        // Whoever serves them, the same lanes ask for it.
+        let loads = Load::of(std::slice::from_ref(&look), SEEN_MIN).zip(Load::of(&self.before, SEEN_MIN));
+        if loads.is_some_and(|(now, before)| now.is_shifted_from(&before)) {
+            return Verdict::GivenUp;
+        }
         if let Some((_, again)) = &mut self.doubted {
             if self.looks > 1 {
                 again.push(look);
@@ -274,16 +328,18 @@ impl OnTrial {
             return if self.looks > AFTER { self.judge(by, Verdict::Better) } else { Verdict::Open };
         }
         let before = all_answers(&self.before);
-        if self.looks == 1 {
-            let is_much_worse =
-                look.answers.by(before).is_some_and(|(longer, more)| longer > MUCH_LONGER && more < 1.0 / MUCH_LONGER);
-            return if is_much_worse { self.worse(look.answers.by(before)) } else { Verdict::Open };
+        // At the first, answers may take longer that were owed before.
+        let is_owed = |more: f64| self.looks == 1 && more >= 1.0 / MUCH_LONGER;
+        let is_much_worse =
+            look.answers.by(before).is_some_and(|(longer, more)| longer > MUCH_LONGER && !is_owed(more));
+        self.much_worse = if is_much_worse { self.much_worse + 1 } else { 0 };
+        if self.looks > 1 {
+            self.after.push(look);
         }
-        self.after.push(look);
         let by = all_answers(&self.after).by(before);
         match by {
-            Some((longer, _)) if longer > MUCH_LONGER => self.worse(by),
             _ if self.looks > AFTER => self.judge(by, Verdict::Promising),
+            _ if self.much_worse == MUCH_LOOKS => self.worse(by),
             _ => Verdict::Open,
         }
     }

@@ -127,12 +127,66 @@ fn in_an_open_loop_response_time_decides() {
 fn what_is_far_worse_is_undone_at_once() {
     let mut scene = Scene::new(closed(8, 30_000), closed(8, 60_000));
     scene.look(50);
-    assert_eq!(scene.changes, [FIRST - 1, FIRST], "one look");
-    // An open loop has answers to give that it owed before: the second look tells.
+    assert_eq!(scene.changes, [FIRST - 1, FIRST + 1], "two looks");
+    // An open loop has answers to give that it owed before: the second look tells, and the one after it.
     let served = |each_ns| Served { each_ns, writes: 5_000 };
     let mut scene = Scene::new(served(30_000), served(60_000));
     scene.look(50);
-    assert_eq!(scene.changes, [FIRST - 1, FIRST + 1], "two looks");
+    assert_eq!(scene.changes, [FIRST - 1, FIRST + 2], "three looks");
+}
+
+/// A store is filled, by small writes that all lanes get alike; then large ones come that only some get.
+#[test]
+fn large_writes_are_not_held_against_small_ones_that_came_before() {
+    // Uneven ones would have been tried had they come for longer.
+    for (small, seen) in [([100; 4], 2), ([100; 4], FIRST + 2), (UNEVEN, 1), (UNEVEN, FIRST - 1)] {
+        let mut scene = Scene::new(closed(4, 40_000), closed(4, 40_000));
+        scene.took_ns = small;
+        scene.look(seen);
+        (scene.took_ns, scene.together, scene.apart) = (UNEVEN, closed(4, 2_600_000), closed(4, 1_600_000));
+        scene.look(FIRST + 2 * TRIAL);
+        assert!(scene.is_apart() && scene.changes.len() == 3, "{seen}: {:?}", scene.changes);
+        assert_eq!(scene.changes[0], seen + FIRST - 1, "as soon as there are looks enough of its own");
+    }
+}
+
+#[test]
+fn one_look_at_a_stall_undoes_nothing() {
+    for stalled in 0..TRIAL - 1 {
+        let mut scene = Scene::new(closed(8, 30_000), closed(8, 12_000));
+        scene.look(FIRST + stalled);
+        let apart = std::mem::replace(&mut scene.apart, closed(8, 60_000));
+        scene.look(1);
+        scene.apart = apart;
+        scene.look(2 * TRIAL);
+        assert!(scene.is_apart() && scene.changes.len() == 3, "{stalled}: {:?}", scene.changes);
+    }
+}
+
+/// What comes under a trial is another load: it is no fault of the workers'.
+#[test]
+fn a_trial_whose_load_goes_away_is_given_up_and_made_again_soon() {
+    let mut scene = Scene::new(closed(8, 30_000), closed(8, 20_000));
+    scene.look(FIRST + 1);
+    assert!(scene.is_apart());
+    let apart = std::mem::replace(&mut scene.apart, closed(8, 60_000));
+    scene.took_ns = [0, 100, 0, 100];
+    scene.look(1);
+    assert!(!scene.is_apart() && scene.changes.len() == 2, "{:?}", scene.changes);
+    scene.apart = apart;
+    scene.look(50 + 2 * TRIAL);
+    assert!(scene.worker_of[1] != scene.worker_of[3] && scene.changes.len() == 5, "{:?}", scene.changes);
+}
+
+#[test]
+fn workers_that_nothing_is_asked_of_are_no_reason_to_move_keys() {
+    let mut scene = Scene::new(closed(8, 30_000), closed(8, 30_000));
+    scene.took_ns = [0; 4];
+    scene.look(50);
+    assert!(!scene.evener.is_settled());
+    scene.took_ns = [100; 4];
+    scene.look(50);
+    assert!(scene.evener.is_settled());
 }
 
 #[test]

@@ -28,7 +28,8 @@ Half of the operations read and half replace a value (--reads).
   monotonic  inserts in the order of keys behind the loaded ones; reads (--reads, 0) of the latest records
   slot       the hot records are those of one hash slot, and all operations go to them (--hot-share 1)
   partition  the same with one partition of hash placement, of the most --partitions given (8), as it is before any move
-  worker     the same with every second partition: those that one of two workers has before any change (--executor pinned --workers 2)
+  worker     the same with every second partition: those that one of two workers has before any change (--executor pinned --workers 2);
+             with --group N each operation is a multi-get or atomic batch of N of its records that lie in one partition
   adversary  the hot records are 100 of one partition; every period it asks where they are now and turns to records of the
              partition that has the fewest: it reverses whatever a planner did
 Hot are a hundredth of the records, or --hot-records of them (of a slot or partition at most so many).
@@ -56,9 +57,9 @@ pub(crate) struct ShiftArgs {
     /// The share of the operations that go to hot records [default: 0.9, crowd 0.5, slot, partition and worker 1]
     #[arg(long, value_name = "F")]
     hot_share: Option<f64>,
-    /// Records of a group
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    group: u32,
+    /// Records of a group; worker has groups where it is above 1 [default: groups 10, worker 1]
+    #[arg(long, value_name = "N")]
+    group: Option<u32>,
     /// The share of the operations that read [default: 0.5, monotonic 0]
     #[arg(long, value_name = "F")]
     reads: Option<f64>,
@@ -75,7 +76,7 @@ pub(super) fn run(args: ShiftArgs) -> Done {
             period_seconds: period,
             hot_records,
             share: hot_share.unwrap_or(usual.share),
-            group,
+            group: group.unwrap_or(usual.group),
             reads: reads.unwrap_or(usual.reads),
             partitions,
             ..usual

@@ -1,5 +1,6 @@
 //! What the threads of a run share.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use biombo_store::{Placement, SLOTS};
@@ -17,6 +18,8 @@ pub enum Common {
     Nothing,
     /// The hot records, chosen by where hash placement puts their keys. Never empty.
     Chosen(Arc<[u64]>),
+    /// The same as groups, each of so many records of one partition, one after the other. Never empty.
+    Grouped(Arc<[u64]>, usize),
     /// The adversary.
     Adversary(Arc<Adversary>),
 }
@@ -36,7 +39,11 @@ impl Common {
             ShiftKind::Worker => {
                 // Two workers get them in turn as well.
                 let worker = |record| slot_of(keys, record) % shift.partitions % 2;
-                Self::Chosen(alike(seed, hot, records, worker))
+                let chosen = alike(seed, hot, records, worker);
+                match shift.group as usize {
+                    0 | 1 => Self::Chosen(chosen),
+                    size => in_groups(&chosen, size, |record| slot_of(keys, record) % shift.partitions),
+                }
             }
             ShiftKind::Adversary => Self::Adversary(Arc::new(Adversary::new(seed, hot, records, whereabouts))),
             _ => Self::Nothing,
@@ -69,8 +76,21 @@ fn alike(seed: u64, hot: u64, records: u64, place: impl Fn(u64) -> u32) -> Arc<[
     (0..records).map(|i| (one + i) % records).filter(|record| place(*record) == here).take(hot as usize).collect()
 }
 
+/// `chosen` records (at least one) in groups of `size` that have one `place`; what fills no group is left out. Where none is filled all are one group.
+fn in_groups(chosen: &[u64], size: usize, place: impl Fn(u64) -> u32) -> Common {
+    let mut of_place: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for record in chosen {
+        of_place.entry(place(*record)).or_default().push(*record);
+    }
+    let whole = of_place.values().flat_map(|records| records.chunks_exact(size)).flatten().copied();
+    let grouped: Arc<[u64]> = whole.collect();
+    if grouped.is_empty() { Common::Grouped(chosen.into(), chosen.len()) } else { Common::Grouped(grouped, size) }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::workload::KeyFormat;
 
@@ -134,6 +154,20 @@ mod tests {
         let owners = owners(&worker, 8);
         assert!([[0, 2, 4, 6], [1, 3, 5, 7]].contains(&[owners[0], owners[1], owners[2], owners[3]]), "{owners:?}");
         assert_eq!((owners.len(), worker.len()), (4, 1_000));
+    }
+
+    #[test]
+    fn groups_of_a_worker_lie_in_one_partition_each() {
+        let keys = Keys::new(KeyFormat::Hashed, 16, 100_000).unwrap();
+        let shift = Shift { group: 7, ..ShiftKind::Worker.into() };
+        let Common::Grouped(records, size) = Common::new(&shift, 1, 100_000, &keys, &Alone) else { panic!() };
+        assert_eq!((size, records.len() % 7), (7, 0));
+        assert!(records.len() > 1_000 - 4 * 7, "no more than a rest of each partition is left out: {}", records.len());
+        assert_eq!(records.iter().collect::<BTreeSet<_>>().len(), records.len());
+        assert!(records.chunks(7).all(|group| owners(group, 8).len() == 1));
+        assert_eq!(owners(&records, 8).len(), 4);
+        let Common::Grouped(few, size) = in_groups(&[5, 6, 7], 2, |record| record as u32) else { panic!() };
+        assert_eq!((&few[..], size), (&[5, 6, 7][..], 3), "where nothing fills a group all are one");
     }
 
     #[test]

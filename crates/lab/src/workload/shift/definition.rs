@@ -17,7 +17,7 @@ pub struct Shift {
     pub hot_records: Option<u64>,
     /// The share of the operations that go to them.
     pub share: f64,
-    /// Records of a group.
+    /// Records of a group; of `worker` those of one partition that are written or read at once, 1: each for itself.
     pub group: u32,
     /// The share of the operations that read.
     pub reads: f64,
@@ -41,7 +41,8 @@ impl From<ShiftKind> for Shift {
             _ => 0.9,
         };
         let reads = if kind == ShiftKind::Monotonic { 0.0 } else { 0.5 };
-        Self { kind, period_seconds: 5.0, hot_records: None, share, group: 10, reads, partitions: 8 }
+        let group = if kind == ShiftKind::Worker { 1 } else { 10 };
+        Self { kind, period_seconds: 5.0, hot_records: None, share, group, reads, partitions: 8 }
     }
 }
 
@@ -49,7 +50,7 @@ impl Shift {
     /// How many of `records` are hot.
     pub fn hot(&self, records: u64) -> u64 {
         let default = if self.kind == ShiftKind::Adversary { ADVERSARY_RECORDS } else { records / 100 };
-        let least = if self.kind == ShiftKind::Groups { u64::from(self.group) } else { 1 };
+        let least = self.records_per_write();
         match self.kind {
             ShiftKind::Crowd => 1,
             _ => self.hot_records.unwrap_or(default).max(least).min(records.max(1)),
@@ -64,7 +65,7 @@ impl Shift {
     /// How it reads, and how it writes.
     pub fn kinds(&self) -> (OpKind, OpKind) {
         match self.kind {
-            ShiftKind::Groups => (OpKind::MultiGet, OpKind::Batch),
+            _ if self.is_grouped() => (OpKind::MultiGet, OpKind::Batch),
             ShiftKind::Monotonic => (OpKind::Read, OpKind::Insert),
             _ => (OpKind::Read, OpKind::Update),
         }
@@ -82,7 +83,12 @@ impl Shift {
 
     /// Records that one write puts.
     pub fn records_per_write(&self) -> u64 {
-        if self.kind == ShiftKind::Groups { u64::from(self.group) } else { 1 }
+        if self.is_grouped() { u64::from(self.group) } else { 1 }
+    }
+
+    /// Whether an operation is for a group of records.
+    pub fn is_grouped(&self) -> bool {
+        self.kind == ShiftKind::Groups || self.kind == ShiftKind::Worker && self.group > 1
     }
 
     /// How keys are written: in the order of the numbers where neighbours matter.
@@ -115,7 +121,25 @@ impl Shift {
                 format!("--group {} is more than the {least} records that there are to group", self.group),
             )?;
         }
-        require(self.partitions >= 1, "--partitions must be at least 1".to_owned())
+        require(self.partitions >= 1, "--partitions must be at least 1".to_owned())?;
+        if self.kind == ShiftKind::Worker {
+            let (group, hot) = (self.group, self.hot(records));
+            require((1..=GROUP_MAX).contains(&group), format!("--group must be 1 to {GROUP_MAX}"))?;
+            // Some partition then has a whole group.
+            let least = u64::from(group) * u64::from(self.partitions);
+            require(
+                group == 1 || least <= hot,
+                format!(
+                    "--group {group} in each of {} partitions takes {least} --hot-records; there are {hot}",
+                    self.partitions
+                ),
+            )?;
+            require(
+                group == 1 || self.share == 1.0,
+                "--group of worker is for hot records alone: leave out --hot-share, or --group".to_owned(),
+            )?;
+        }
+        Ok(())
     }
 
     /// What it does over `records` records, in a sentence for people.
@@ -157,6 +181,11 @@ impl Shift {
             ShiftKind::Partition => format!(
                 "{share} of the operations go to records of one of {} partitions (at most {hot}){rest}; {read}",
                 self.partitions
+            ),
+            ShiftKind::Worker if self.is_grouped() => format!(
+                "multi-gets ({reads}) and atomic batches of {} records that lie together, in every second of {} partitions (at \
+                 most {hot} records)",
+                self.group, self.partitions
             ),
             ShiftKind::Worker => format!(
                 "{share} of the operations go to records of every second of {} partitions (at most {hot}){rest}; {read}",
@@ -206,6 +235,11 @@ mod tests {
         refuse(Shift { hot_records: Some(0), ..jump }, "--hot-records");
         refuse(Shift { group: 1, ..groups }, "--group");
         refuse(Shift { hot_records: Some(9), ..groups }, "--group");
+        let worker = Shift::from(ShiftKind::Worker);
+        refuse(Shift { group: 0, ..worker }, "--group");
+        refuse(Shift { group: 10, hot_records: Some(79), ..worker }, "--hot-records");
+        refuse(Shift { group: 10, hot_records: Some(80), share: 0.9, ..worker }, "--hot-share");
+        assert!(Shift { group: 10, hot_records: Some(80), ..worker }.check(1_000).is_ok());
         assert!(groups.check(9).is_err_and(|e| e.to_string().contains("--group")));
     }
 

@@ -46,6 +46,7 @@ enum Choice {
     Groups(Groups),
     Latest(Chooser),
     Chosen(Arc<[u64]>),
+    Grouped { records: Arc<[u64]>, size: usize },
     Adversary { shared: Arc<super::Adversary>, victims: Arc<Victims> },
 }
 
@@ -70,6 +71,7 @@ impl ShiftStream {
             (ShiftKind::Groups, _) => Choice::Groups(Groups::new(seed, shift.group, hot, records)),
             (ShiftKind::Monotonic, _) => Choice::Latest(Chooser::new(Distribution::Latest, records, 0)),
             (_, Common::Chosen(records)) => Choice::Chosen(Arc::clone(records)),
+            (_, Common::Grouped(records, size)) => Choice::Grouped { records: Arc::clone(records), size: *size },
             (_, Common::Adversary(shared)) => {
                 Choice::Adversary { shared: Arc::clone(shared), victims: shared.victims() }
             }
@@ -121,6 +123,7 @@ impl ShiftStream {
                 chooser.resolve(draw, end, at_ns, &mut self.spare)
             }
             Choice::Chosen(chosen) if hot => chosen[scale(bits, chosen.len() as u64) as usize],
+            Choice::Grouped { records, size } => scale(bits, (records.len() / *size) as u64),
             Choice::Adversary { shared, victims } => {
                 if period > victims.period {
                     *victims = shared.turn(period, at_ns, whereabouts);
@@ -138,11 +141,12 @@ impl ShiftStream {
 
     /// The records of the group that `operation` is for; none where it is for a single record.
     pub fn members(&self, operation: ShiftOperation) -> impl Iterator<Item = u64> {
-        let groups = match &self.choice {
-            Choice::Groups(groups) => Some(groups.members(operation.number, operation.period)),
-            _ => None,
+        let (drawn, chosen) = match &self.choice {
+            Choice::Groups(groups) => (Some(groups.members(operation.number, operation.period)), None),
+            Choice::Grouped { records, size } => (None, records.chunks(*size).nth(operation.number as usize)),
+            _ => (None, None),
         };
-        groups.into_iter().flatten()
+        drawn.into_iter().flatten().chain(chosen.unwrap_or_default().iter().copied())
     }
 }
 

@@ -189,6 +189,26 @@ fn everything_in_one_slot_partition_or_worker_stays_in_its_records() {
 }
 
 #[test]
+fn a_worker_in_groups_takes_whole_groups_each_equally_often() {
+    let shift = Shift { group: 5, hot_records: Some(400), reads: 0.25, ..ShiftKind::Worker.into() };
+    let mut source = Source::new(shift, 10_000, 1, 0);
+    let Common::Grouped(records, 5) = source.common.clone() else { panic!("groups of five") };
+    let operations = source.at(0, 100_000);
+    let reads = operations.iter().filter(|op| op.kind == OpKind::MultiGet).count();
+    assert!(operations.iter().all(|op| matches!(op.kind, OpKind::MultiGet | OpKind::Batch)));
+    assert!((reads as f64 / 1e5 - 0.25).abs() < 0.01, "{reads}");
+    let mut counts = BTreeMap::new();
+    for operation in operations {
+        let members: Vec<u64> = source.stream.members(operation).collect();
+        assert_eq!(members, records[5 * operation.number as usize..][..5]);
+        *counts.entry(members).or_insert(0u32) += 1;
+    }
+    assert_eq!(counts.len(), records.len() / 5);
+    let expected = 1e5 / counts.len() as f64;
+    assert!(counts.values().all(|n| (f64::from(*n) - expected).abs() < 6.0 * expected.sqrt()));
+}
+
+#[test]
 fn the_adversary_turns_at_the_beginning_of_a_period() {
     let mut source = Source::of(ShiftKind::Adversary);
     let partition = |source: &mut Source, at_ns| {
