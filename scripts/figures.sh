@@ -66,7 +66,7 @@ declare -A what=(
 )
 
 # Of parts that are made to a measure, where they take nine pairs.
-declare -A minutes=([keeps]=20 [shifts]=40 [groups]=15 [multi-get]=5 [skew]=19 [stall]=9 [watch]=4 [route]=1)
+declare -A minutes=([keeps]=20 [shifts]=40 [groups]=15 [multi-get]=5 [skew]=16 [stall]=9 [watch]=4 [route]=1)
 
 # Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device, or `where` it is to be.
 run() { # bench, options
@@ -191,7 +191,7 @@ larger() {
 # Runs are short, so it is asked five times a second whether a move would pay.
 # Who goes first changes from round to round: what one leaves to the device meets both alike.
 both() { if ((round % 2)); then echo "$1,$2"; else echo "$2,$1"; fi; }
-take_turns() { turns=(--partitions 8 --threads 2 --repartition "$(both off 0.2s)"); }
+take_turns() { turns=(--partitions 8 --repartition "$(both off 0.2s)"); }
 keeps_round() {
   local data=(--engine log,lmdb,rocksdb --records 50000 --value-bytes 1000 --seconds 1.6 --seed "$1")
   run ycsb "${data[@]}" "${turns[@]}" --workload a,b,c,d,f --placement hash
