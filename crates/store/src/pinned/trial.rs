@@ -6,7 +6,8 @@
 //! long each takes. In a closed loop the first says what users get, and it counts what answers do not know of (reads that wait for a processor); in
 //! an open one it is what is asked for, and the second decides. A change stays only where it has given something; else the lanes go back.
 //! What looks better is doubted: stores warm up, and what came later would have been better anyway. The lanes go back for as long, and only if that
-//! is worse again the change is made once more, and stays.
+//! is worse again the change is made once more, and stays. Noise passes both now and then where the gain seems small: that is doubted again, after
+//! a while that doubles each time.
 //!
 //! What was found holds for the load that it was found under: which lanes take the time, and how many callers wait at a time. Under another one
 //! the lanes go back to where they were at the beginning, the arrangement that repartitioning must not be worse than, and are judged anew.
@@ -43,6 +44,10 @@ const SHIFTED_MIN: f64 = 0.25;
 /// So many times the callers, or so many times fewer, are another load; and below this they are few.
 const CROWD_TIMES: f64 = 1.6;
 const CROWD_MIN: f64 = 0.5;
+
+/// What gives less is doubted again after so many looks, and after twice as many each time, up to the longest rest.
+const SURELY_GIVES: f64 = 0.3;
+const DOUBT_AGAIN: u32 = 30;
 
 /// Fewer writes at a look do not say which lanes take the time; fewer still not even what one takes.
 const SEEN_MIN: u64 = 50;
@@ -196,6 +201,8 @@ pub(crate) struct Evener {
     known: Option<Load>,
     /// The next rest.
     rest: u32,
+    /// Of a change that stayed: looks until it is doubted again, and until it is the time after that.
+    doubt: Option<(u32, u32)>,
     is_settled: bool,
 }
 
@@ -210,7 +217,16 @@ impl Evener {
     /// For lanes that have these workers.
     pub(crate) fn new(home: Vec<u32>) -> Self {
         let balance = Balance::new(home.len());
-        Self { balance, state: State::Calm, home, looks: Vec::new(), known: None, rest: REST.0, is_settled: false }
+        Self {
+            balance,
+            state: State::Calm,
+            home,
+            looks: Vec::new(),
+            known: None,
+            rest: REST.0,
+            doubt: None,
+            is_settled: false,
+        }
     }
 
     /// Whether the loads of workers are as even as lanes can make them: nothing is on trial, and the latest trial under this load, if any, was no failure.
@@ -251,6 +267,7 @@ impl Evener {
             }
             if *worker_of != self.home {
                 self.looks.clear();
+                self.doubt = None;
                 return replace(worker_of, self.home.clone());
             }
         }
@@ -258,6 +275,16 @@ impl Evener {
             State::Resting { left: 0, .. } => self.state = State::Calm,
             State::Resting { .. } => return 0,
             _ => {}
+        }
+        if let Some((left, again)) = &mut self.doubt {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                *left = (*again).min(REST.1);
+                *again = *left * 2;
+                self.state =
+                    State::Trying(OnTrial::of_what_stayed(&self.home, worker_of, std::mem::take(&mut self.looks)));
+                return replace(worker_of, self.home.clone());
+            }
         }
         let workers_before = worker_of.clone();
         let changed = self.balance.change(worker_of, workers);
@@ -290,11 +317,22 @@ impl Evener {
             }
             Verdict::Better => {
                 self.known = Load::of(&attempt.after, WRITES_MIN);
-                self.looks = attempt.after;
                 self.rest = REST.0;
-                return attempt.doubted.map_or(0, |(tried, _)| replace(worker_of, tried));
+                let OnTrial { after, doubted: Some((tried, again)), .. } = attempt else { return 0 };
+                let by = all_answers(&after).by(all_answers(&again));
+                let gives = by.map_or(0.0, |(longer, more)| more.max(1.0 / longer) - 1.0);
+                self.doubt = match self.doubt {
+                    _ if gives >= SURELY_GIVES => None,
+                    Some(doubt) => Some(doubt),
+                    None => Some((DOUBT_AGAIN, 2 * DOUBT_AGAIN)),
+                };
+                self.looks = after;
+                return replace(worker_of, tried);
             }
             Verdict::Worse(cost) => {
+                if attempt.workers_before == self.home {
+                    self.doubt = None;
+                }
                 let owed = (cost * REST_TIMES).ceil() as u32;
                 self.state = State::Resting { left: self.rest.max(owed), owed };
                 self.rest = (self.rest * 2).min(REST.1);
@@ -310,6 +348,12 @@ impl Evener {
 impl OnTrial {
     fn new(workers_before: Vec<u32>, before: Vec<Look>) -> Self {
         Self { workers_before, before, after: Vec::new(), doubted: None, looks: 0, much_worse: 0 }
+    }
+
+    /// Doubt once more what is served by `tried`, as these looks say, beside what it was at `home`.
+    fn of_what_stayed(home: &[u32], tried: &[u32], looks: Vec<Look>) -> Self {
+        let doubted = Some((tried.to_vec(), Vec::new()));
+        Self { after: looks.clone(), doubted, ..Self::new(home.to_vec(), looks) }
     }
 
     /// Take in what came after the latest change.

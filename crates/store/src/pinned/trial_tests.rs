@@ -64,7 +64,13 @@ fn lanes_that_are_served_better_apart_stay_apart() {
         scene.look(2000);
         assert!(scene.is_apart() && scene.evener.is_settled(), "{apart_ns}");
         let doubted = FIRST - 1 + TRIAL;
-        assert_eq!(scene.changes, [FIRST - 1, doubted, doubted + TRIAL], "tried, doubted and made: {apart_ns}");
+        let (made, later) = scene.changes.split_at(3);
+        assert_eq!(made, [FIRST - 1, doubted, doubted + TRIAL], "tried, doubted and made: {apart_ns}");
+        // A small gain is doubted again, each time after twice as long.
+        let again: Vec<usize> = later.iter().step_by(2).copied().collect();
+        assert!(later.chunks(2).all(|doubt| doubt[1] - doubt[0] == TRIAL), "{later:?}");
+        assert_eq!(again.len(), if apart_ns == 10_000 { 0 } else { 6 }, "{later:?}");
+        assert!(again.windows(2).take(4).enumerate().all(|(i, two)| two[1] - two[0] == TRIAL + (60 << i)), "{again:?}");
     }
 }
 
@@ -161,6 +167,18 @@ fn one_look_at_a_stall_undoes_nothing() {
         scene.look(2 * TRIAL);
         assert!(scene.is_apart() && scene.changes.len() == 3, "{stalled}: {:?}", scene.changes);
     }
+}
+
+#[test]
+fn a_gain_that_was_chance_is_found_out() {
+    let mut scene = Scene::new(closed(8, 30_000), closed(8, 27_000));
+    scene.look(FIRST + 2 * TRIAL);
+    assert!(scene.is_apart());
+    scene.apart = closed(8, 33_000);
+    scene.look(30 + TRIAL);
+    assert!(!scene.is_apart() && scene.changes.len() == 4, "{:?}", scene.changes);
+    scene.look(90);
+    assert_eq!(scene.changes.len(), 4, "and rests: {:?}", scene.changes);
 }
 
 /// What comes under a trial is another load: it is no fault of the workers'.
