@@ -267,7 +267,6 @@ impl Evener {
             }
             if *worker_of != self.home {
                 self.looks.clear();
-                self.doubt = None;
                 return replace(worker_of, self.home.clone());
             }
         }
@@ -275,6 +274,9 @@ impl Evener {
             State::Resting { left: 0, .. } => self.state = State::Calm,
             State::Resting { .. } => return 0,
             _ => {}
+        }
+        if *worker_of == self.home {
+            self.doubt = None;
         }
         if let Some((left, again)) = &mut self.doubt {
             *left = left.saturating_sub(1);
@@ -330,9 +332,6 @@ impl Evener {
                 return replace(worker_of, tried);
             }
             Verdict::Worse(cost) => {
-                if attempt.workers_before == self.home {
-                    self.doubt = None;
-                }
                 let owed = (cost * REST_TIMES).ceil() as u32;
                 self.state = State::Resting { left: self.rest.max(owed), owed };
                 self.rest = (self.rest * 2).min(REST.1);

@@ -181,6 +181,19 @@ fn a_gain_that_was_chance_is_found_out() {
     assert_eq!(scene.changes.len(), 4, "and rests: {:?}", scene.changes);
 }
 
+/// Where the load goes away while a small gain is doubted, nothing is left to doubt.
+#[test]
+fn who_is_at_home_is_not_doubted() {
+    let mut scene = Scene::new(closed(8, 30_000), closed(8, 27_000));
+    scene.look(FIRST + 2 * TRIAL + 31);
+    assert!(!scene.is_apart(), "doubted: {:?}", scene.changes);
+    scene.took_ns = [100; 4];
+    scene.look(1);
+    assert_eq!(scene.changes.len(), 4, "given up: {:?}", scene.changes);
+    scene.look(200);
+    assert!(scene.evener.is_settled() && scene.changes.len() == 4, "{:?}", scene.changes);
+}
+
 /// What comes under a trial is another load: it is no fault of the workers'.
 #[test]
 fn a_trial_whose_load_goes_away_is_given_up_and_made_again_soon() {
