@@ -52,8 +52,9 @@ const DOUBT_AGAIN: u32 = 30;
 /// Fewer writes at a look do not say which lanes take the time; fewer still not even what one takes.
 const SEEN_MIN: u64 = 50;
 const TAKEN_MIN: u64 = 10;
-/// Of one look to the next: so many times the work of a write, or of its callers, is another load.
-const WORK_TIMES: f64 = 2.0;
+/// Of one look to the next: so many times the work of a write, or of its callers, is another load. On a processor that others want, too, the work of
+/// the same writes varies by twice.
+const WORK_TIMES: f64 = 4.0;
 const LOOK_CROWD_TIMES: f64 = 3.0;
 /// Looks without a change at least after a trial whose load went away under it, so that one which keeps changing is not tried all the time.
 const GIVEN_UP_OWES: u32 = 50;
@@ -104,7 +105,8 @@ impl Look {
         let loads = Load::of(now, SEEN_MIN).zip(Load::of(then, SEEN_MIN));
         is_other_work
             || loads.is_some_and(|(now, then)| {
-                now.is_shifted_from(&then) || are_far(now.crowd, then.crowd.max(CROWD_MIN), LOOK_CROWD_TIMES)
+                now.is_shifted_from(&then)
+                    || are_far(now.crowd.max(CROWD_MIN), then.crowd.max(CROWD_MIN), LOOK_CROWD_TIMES)
             })
     }
 }

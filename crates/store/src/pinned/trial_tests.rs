@@ -169,6 +169,15 @@ fn one_look_at_a_stall_undoes_nothing() {
     }
 }
 
+/// Hardly ever anybody waits.
+#[test]
+fn callers_that_are_few_are_of_one_load() {
+    let served = |each_ns| Served { each_ns, writes: 500 };
+    let mut scene = Scene::new(served(30_000), served(20_000));
+    scene.look(FIRST + 2 * TRIAL);
+    assert!(scene.is_apart() && scene.changes.len() == 3, "{:?}", scene.changes);
+}
+
 #[test]
 fn a_gain_that_was_chance_is_found_out() {
     let mut scene = Scene::new(closed(8, 30_000), closed(8, 27_000));

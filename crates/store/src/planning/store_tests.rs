@@ -208,8 +208,12 @@ fn keys_of_a_partition_that_keeps_one_worker_busy_move_to_partitions_of_the_othe
         [of(0), of(1)]
     };
     assert!(of_workers().contains(&40));
-    // At first it is seen whether lanes can be shared out anew.
-    for second in 1..=9 {
+    // At first it is seen whether lanes can be shared out anew, by looks that are alike: how long writes take is real here, and on a busy machine
+    // some are not.
+    for second in 1..=30 {
+        if second > 9 && of_workers().iter().all(|count| *count >= 10) {
+            break;
+        }
         for turn in 0..8_000 {
             let number = hot[turn % hot.len()];
             store.put(&key(number), &value(number)).expect("put");
