@@ -5,6 +5,7 @@
 //! | `queue` | how a write is handed over, and its caller waits |
 //! | `worker` | what a worker does with the writes that it takes: one group for each lane, written and synced at once |
 //! | `balance` | which worker runs which lane, by the time that lanes take: asked by a store that repartitions itself, ten times a second |
+//! | `look` | what is seen of lanes and their callers, and whether that is of one load |
 //! | `trial` | whether lanes that have changed their workers are served better, and back if they are not |
 //!
 //! It is a choice of who runs a write, not of what the write does: a worker takes the lane's lock as any caller does under `direct`, and everything
@@ -32,6 +33,7 @@
 //! 5. The workers end before the instances and journals are given up (dropping [`Workers`] waits for them).
 
 mod balance;
+mod look;
 mod queue;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -54,9 +56,9 @@ use crate::poison::Poison;
 use crate::present::Present;
 use crate::seam;
 use crate::topology::Topology;
+use look::{Answers, Look};
 use queue::{Queue, Ticket, Wish};
 pub(crate) use trial::Evener;
-use trial::{Answers, Look};
 
 /// Operations larger than this together are written by their caller, uncopied.
 pub(crate) const HAND_OVER_BYTES_MAX: u64 = 1 << 20;

@@ -13,21 +13,18 @@
 //! the lanes go back to where they were at the beginning, the arrangement that repartitioning must not be worse than, and are judged anew.
 //! What was undone is not tried again before a rest, which doubles each time as long as the load stays as it is. A trial that went wrong has
 //! cost something: that is paid by so long a rest that it is a hundredth, whatever the load does.
-//! A load that is another one than before begins with looks of its own: answers to small writes say nothing of what large ones take, so a trial
-//! waits until all that it will be held against is of one load, and where the load changes under it, it is given up and not judged.
+//! A load that is another one than before begins with looks of its own (`look`): answers to small writes say nothing of what large ones take, so a
+//! trial waits until all that it will be held against is of one load, and where the load changes under it, it is given up and not judged.
 //!
 //! Invariants: at most one change is on trial, with all looks before it under the workers that it changes and of one load, as far as looks can tell;
 //! what is on trial is judged by at least [`WRITES_MIN`] writes on each side; while so few are answered nothing is judged, and what was changed then
 //! goes back once there are more.
 
 use super::balance::Balance;
+use super::look::{Answers, Load, Look, WRITES_MIN, Window, have_shifted};
 
-/// Looks at what was before a change.
-const BEFORE: usize = 5;
-/// Looks at what came after it, but for the first, in which queues empty that were filled before.
+/// Looks at what came after a change, but for the first, in which queues empty that were filled before.
 const AFTER: u32 = 3;
-/// Means of fewer writes say nothing.
-const WRITES_MIN: u64 = 200;
 /// What a change must give, of time or of answers, and what it must not take of the other: less is noise.
 const GIVES_MIN: f64 = 0.05;
 const TAKES_MAX: f64 = 0.03;
@@ -39,121 +36,12 @@ const MUCH_LOOKS: u32 = 2;
 const REST: (u32, u32) = (100, 600);
 /// Rest for what a trial has cost, whatever the load does.
 const REST_TIMES: f64 = 100.0;
-/// Of the time of lanes, what is spent on others in another load.
-const SHIFTED_MIN: f64 = 0.25;
-/// So many times the callers, or so many times fewer, are another load; and below this they are few.
-const CROWD_TIMES: f64 = 1.6;
-const CROWD_MIN: f64 = 0.5;
-
-/// What gives less is doubted again after so many looks, and after twice as many each time, up to the longest rest.
+/// Looks without a change at least after a trial whose load went away under it: where loads keep changing a tenth of the looks, at most, are spent on trials.
+const GIVEN_UP_OWES: u32 = 50;
+/// What gives less is doubted again after so many looks, and after twice as many each time, up to the longest rest. The first doubt comes early, as what
+/// stayed by chance costs something until then; it takes a ninth of the looks, each further one half as much.
 const SURELY_GIVES: f64 = 0.3;
 const DOUBT_AGAIN: u32 = 30;
-
-/// Fewer writes at a look do not say which lanes take the time; fewer still not even what one takes.
-const SEEN_MIN: u64 = 50;
-const TAKEN_MIN: u64 = 10;
-/// Of one look to the next: so many times the work of a write, or of its callers, is another load. On a processor that others want, too, the work of
-/// the same writes varies by twice.
-const WORK_TIMES: f64 = 4.0;
-const LOOK_CROWD_TIMES: f64 = 3.0;
-/// Looks without a change at least after a trial whose load went away under it, so that one which keeps changing is not tried all the time.
-const GIVEN_UP_OWES: u32 = 50;
-
-/// Writes that were answered in some time, and how long that took from their questions on, together.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Answers {
-    pub(crate) count: u64,
-    pub(crate) took_ns: u64,
-    pub(crate) elapsed_ns: u64,
-}
-
-impl Answers {
-    fn and(self, more: Self) -> Self {
-        Self {
-            count: self.count + more.count,
-            took_ns: self.took_ns + more.took_ns,
-            elapsed_ns: self.elapsed_ns + more.elapsed_ns,
-        }
-    }
-
-    /// How long writes take, and how many are answered, as times what it was `before`; `None`: too few to tell.
-    fn by(self, before: Self) -> Option<(f64, f64)> {
-        let each = |answers: Self| answers.took_ns.max(1) as f64 / answers.count as f64;
-        let rate = |answers: Self| answers.count as f64 / answers.elapsed_ns.max(1) as f64;
-        let are_many = self.count.min(before.count) >= WRITES_MIN;
-        are_many.then(|| (each(self) / each(before), rate(self) / rate(before)))
-    }
-}
-
-/// What is seen at one look: what each lane took since the one before, in nanoseconds, and what was answered.
-#[derive(Clone)]
-pub(crate) struct Look {
-    pub(crate) took_ns: Vec<u64>,
-    pub(crate) answers: Answers,
-}
-
-impl Look {
-    /// Whether it is of another load than `earlier` ones under the same workers.
-    fn is_unlike(&self, earlier: &[Self]) -> bool {
-        let (now, then) = (std::slice::from_ref(self), earlier);
-        let work = |looks: &[Self]| {
-            let took_ns: u64 = looks.iter().flat_map(|look| &look.took_ns).sum();
-            let count = all_answers(looks).count;
-            (count >= TAKEN_MIN && took_ns > 0).then(|| took_ns as f64 / count as f64)
-        };
-        let is_other_work = work(now).zip(work(then)).is_some_and(|(now, then)| are_far(now, then, WORK_TIMES));
-        let loads = Load::of(now, SEEN_MIN).zip(Load::of(then, SEEN_MIN));
-        is_other_work
-            || loads.is_some_and(|(now, then)| {
-                now.is_shifted_from(&then)
-                    || are_far(now.crowd.max(CROWD_MIN), then.crowd.max(CROWD_MIN), LOOK_CROWD_TIMES)
-            })
-    }
-}
-
-/// Whether one is more than so many times the other, either way.
-fn are_far(one: f64, other: f64, times: f64) -> bool {
-    !(1.0 / times..=times).contains(&(one / other))
-}
-
-fn all_answers(looks: &[Look]) -> Answers {
-    looks.iter().fold(Answers::default(), |sum, look| sum.and(look.answers))
-}
-
-/// What load was seen at some looks.
-struct Load {
-    /// Of the time that lanes take, by lane.
-    shares: Vec<f64>,
-    /// How many callers wait at a time (Little's law).
-    crowd: f64,
-}
-
-impl Load {
-    /// `None`: fewer than `least` writes, too little to tell.
-    fn of(looks: &[Look], least: u64) -> Option<Self> {
-        let mut shares = vec![0.0; looks.first()?.took_ns.len()];
-        for look in looks {
-            shares.iter_mut().zip(&look.took_ns).for_each(|(share, took_ns)| *share += *took_ns as f64);
-        }
-        let total: f64 = shares.iter().sum();
-        let answers = all_answers(looks);
-        if total == 0.0 || answers.count < least {
-            return None;
-        }
-        shares.iter_mut().for_each(|share| *share /= total);
-        Some(Self { shares, crowd: answers.took_ns as f64 / answers.elapsed_ns.max(1) as f64 })
-    }
-
-    /// Whether other lanes take the time.
-    fn is_shifted_from(&self, known: &Self) -> bool {
-        let shifted: f64 = self.shares.iter().zip(&known.shares).map(|(now, then)| (now - then).abs()).sum();
-        shifted / 2.0 > SHIFTED_MIN
-    }
-
-    fn is_other_than(&self, known: &Self) -> bool {
-        self.is_shifted_from(known) || are_far(self.crowd.max(CROWD_MIN), known.crowd.max(CROWD_MIN), CROWD_TIMES)
-    }
-}
 
 /// What a look is about.
 enum State {
@@ -197,8 +85,8 @@ pub(crate) struct Evener {
     state: State,
     /// Workers as they are where nothing was found to be better.
     home: Vec<u32>,
-    /// The latest looks, all under the present workers and of one load.
-    looks: Vec<Look>,
+    /// The latest looks, all under the present workers.
+    looks: Window,
     /// What these workers are good for, as far as is known.
     known: Option<Load>,
     /// The next rest.
@@ -223,7 +111,7 @@ impl Evener {
             balance,
             state: State::Calm,
             home,
-            looks: Vec::new(),
+            looks: Window::default(),
             known: None,
             rest: REST.0,
             doubt: None,
@@ -246,20 +134,14 @@ impl Evener {
             let verdict = attempt.take_in(look);
             return self.conclude(verdict, worker_of);
         }
-        if look.is_unlike(&self.looks) {
-            self.looks.clear();
-        }
-        if self.looks.len() == BEFORE {
-            self.looks.remove(0);
-        }
         self.looks.push(look);
         if let State::Resting { left, owed } = &mut self.state {
             (*left, *owed) = (left.saturating_sub(1), owed.saturating_sub(1));
         }
-        if self.looks.len() < BEFORE {
-            return 0;
-        }
-        if let Some(load) = Load::of(&self.looks, WRITES_MIN)
+        let Some(looks) = self.looks.settled() else { return 0 };
+        // Workers that nothing is asked of are no reason to move anything.
+        let is_used = looks.iter().flat_map(|look| &look.took_ns).any(|took_ns| *took_ns > 0);
+        if let Some(load) = Load::known(looks)
             && self.known.as_ref().is_none_or(|known| load.is_other_than(known))
         {
             self.known = Some(load);
@@ -268,7 +150,7 @@ impl Evener {
                 *left = (*left).min(*owed);
             }
             if *worker_of != self.home {
-                self.looks.clear();
+                self.looks.take();
                 return replace(worker_of, self.home.clone());
             }
         }
@@ -285,18 +167,16 @@ impl Evener {
             if *left == 0 {
                 *left = (*again).min(REST.1);
                 *again = *left * 2;
-                self.state =
-                    State::Trying(OnTrial::of_what_stayed(&self.home, worker_of, std::mem::take(&mut self.looks)));
+                self.state = State::Trying(OnTrial::of_what_stayed(&self.home, worker_of, self.looks.take()));
                 return replace(worker_of, self.home.clone());
             }
         }
         let workers_before = worker_of.clone();
         let changed = self.balance.change(worker_of, workers);
-        // Workers that nothing is asked of are no reason to move anything.
-        self.is_settled = changed == 0 && self.looks.iter().flat_map(|look| &look.took_ns).any(|took_ns| *took_ns > 0);
+        self.is_settled = changed == 0 && is_used;
         if changed > 0 {
-            let before = std::mem::take(&mut self.looks);
-            if all_answers(&before).count >= WRITES_MIN {
+            let before = self.looks.take();
+            if Answers::of(&before).count >= WRITES_MIN {
                 self.state = State::Trying(OnTrial::new(workers_before, before));
             } else {
                 self.known = None;
@@ -320,24 +200,24 @@ impl Evener {
                 return changed;
             }
             Verdict::Better => {
-                self.known = Load::of(&attempt.after, WRITES_MIN);
+                self.known = Load::known(&attempt.after);
                 self.rest = REST.0;
                 let OnTrial { after, doubted: Some((tried, again)), .. } = attempt else { return 0 };
-                let by = all_answers(&after).by(all_answers(&again));
+                let by = Answers::of(&after).by(Answers::of(&again));
                 let gives = by.map_or(0.0, |(longer, more)| more.max(1.0 / longer) - 1.0);
                 self.doubt = match self.doubt {
                     _ if gives >= SURELY_GIVES => None,
                     Some(doubt) => Some(doubt),
                     None => Some((DOUBT_AGAIN, 2 * DOUBT_AGAIN)),
                 };
-                self.looks = after;
+                self.looks = Window::of(after);
                 return replace(worker_of, tried);
             }
             Verdict::Worse(cost) => {
                 let owed = (cost * REST_TIMES).ceil() as u32;
                 self.state = State::Resting { left: self.rest.max(owed), owed };
                 self.rest = (self.rest * 2).min(REST.1);
-                self.known = Load::of(&attempt.before, WRITES_MIN);
+                self.known = Load::known(&attempt.before);
             }
             Verdict::GivenUp => self.state = State::Resting { left: GIVEN_UP_OWES, owed: GIVEN_UP_OWES },
             Verdict::Deserted | Verdict::Open => {}
@@ -359,20 +239,22 @@ impl OnTrial {
 
     /// Take in what came after the latest change.
     fn take_in(&mut self, look: Look) -> Verdict {
+        let verdict = self.hear(look);
+        // Whoever serves them, the same lanes ask for it. One look of several may be strange, so it is all of them that tell.
+        let heard = self.doubted.as_ref().map_or(&self.after, |(_, again)| again);
+        if !matches!(verdict, Verdict::Open) && have_shifted(heard, &self.before) { Verdict::GivenUp } else { verdict }
+    }
+
+    fn hear(&mut self, look: Look) -> Verdict {
         self.looks += 1;
-        // Whoever serves them, the same lanes ask for it.
-        let loads = Load::of(std::slice::from_ref(&look), SEEN_MIN).zip(Load::of(&self.before, SEEN_MIN));
-        if loads.is_some_and(|(now, before)| now.is_shifted_from(&before)) {
-            return Verdict::GivenUp;
-        }
         if let Some((_, again)) = &mut self.doubted {
             if self.looks > 1 {
                 again.push(look);
             }
-            let by = all_answers(&self.after).by(all_answers(again));
+            let by = Answers::of(&self.after).by(Answers::of(again));
             return if self.looks > AFTER { self.judge(by, Verdict::Better) } else { Verdict::Open };
         }
-        let before = all_answers(&self.before);
+        let before = Answers::of(&self.before);
         // At the first, answers may take longer that were owed before.
         let is_owed = |more: f64| self.looks == 1 && more >= 1.0 / MUCH_LONGER;
         let is_much_worse =
@@ -381,7 +263,7 @@ impl OnTrial {
         if self.looks > 1 {
             self.after.push(look);
         }
-        let by = all_answers(&self.after).by(before);
+        let by = Answers::of(&self.after).by(before);
         match by {
             _ if self.looks > AFTER => self.judge(by, Verdict::Promising),
             _ if self.much_worse == MUCH_LOOKS => self.worse(by),

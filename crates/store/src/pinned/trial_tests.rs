@@ -1,6 +1,7 @@
 //! Changes of workers on trial, in a model of who is served how well.
 
-use super::trial::{Answers, Evener, Look};
+use super::look::{Answers, Look};
+use super::trial::Evener;
 
 /// Two lanes of four that are asked for, of one worker at first.
 const UNEVEN: [u64; 4] = [100, 0, 100, 0];
@@ -162,8 +163,9 @@ fn one_look_at_a_stall_undoes_nothing() {
         let mut scene = Scene::new(closed(8, 30_000), closed(8, 12_000));
         scene.look(FIRST + stalled);
         let apart = std::mem::replace(&mut scene.apart, closed(8, 60_000));
+        scene.took_ns = [20, 0, 180, 0];
         scene.look(1);
-        scene.apart = apart;
+        (scene.apart, scene.took_ns) = (apart, UNEVEN);
         scene.look(2 * TRIAL);
         assert!(scene.is_apart() && scene.changes.len() == 3, "{stalled}: {:?}", scene.changes);
     }
@@ -197,7 +199,7 @@ fn who_is_at_home_is_not_doubted() {
     scene.look(FIRST + 2 * TRIAL + 31);
     assert!(!scene.is_apart(), "doubted: {:?}", scene.changes);
     scene.took_ns = [100; 4];
-    scene.look(1);
+    scene.look(TRIAL);
     assert_eq!(scene.changes.len(), 4, "given up: {:?}", scene.changes);
     scene.look(200);
     assert!(scene.evener.is_settled() && scene.changes.len() == 4, "{:?}", scene.changes);
@@ -211,7 +213,7 @@ fn a_trial_whose_load_goes_away_is_given_up_and_made_again_soon() {
     assert!(scene.is_apart());
     let apart = std::mem::replace(&mut scene.apart, closed(8, 60_000));
     scene.took_ns = [0, 100, 0, 100];
-    scene.look(1);
+    scene.look(2);
     assert!(!scene.is_apart() && scene.changes.len() == 2, "{:?}", scene.changes);
     scene.apart = apart;
     scene.look(50 + 2 * TRIAL);
