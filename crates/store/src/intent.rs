@@ -200,6 +200,8 @@ impl Intents {
         let all_wait = durability < Durability::Sync
             && slices.iter().all(|(lane, slice)| instances[lanes[usize::from(*lane)].instance].can_wait(slice));
         let level = if all_wait { JournalDurability::Os } else { JournalDurability::Sync };
+        // Others would write to partitions that have not got their slices of it.
+        let _half_done = poison.note_panic();
         poison.watch(self.journal.append(&record, level))?;
         for ((lane, slice), held) in slices.iter().zip(publishing) {
             let lane = &lanes[usize::from(*lane)];
@@ -238,6 +240,7 @@ impl Intents {
         let mut record = begin_record(number, 1);
         encode_slice(&mut record, lane as u16, ops.len(), ops.iter().copied());
         let level = if durability == Durability::Sync { JournalDurability::Sync } else { JournalDurability::Os };
+        let _half_done = poison.note_panic();
         poison.watch(self.journal.append(&record, level))?;
         let bytes = deferred.defer(ops, number, durability);
         held.published(ops, &Ok(()));

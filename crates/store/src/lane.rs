@@ -373,6 +373,8 @@ impl Lane {
         poison: &Poison,
     ) -> Result<()> {
         let before = instance.unsynced_writes();
+        // What the engine holds then, and no move has heard of, is not known.
+        let _half_done = poison.note_panic();
         let applied = poison.watch(instance.engine.apply(ops, level));
         held.published(ops, &applied);
         applied?;

@@ -1,8 +1,12 @@
 //! A store that can no longer keep its promises says so and turns read-only.
 
 use std::sync::OnceLock;
+use std::thread::panicking;
 
 use biombo_engine::{Error, ErrorKind, Result};
+
+/// What is said of a panic, an engine's or ours, within a write.
+pub(crate) const PANICKED: &str = "a thread panicked in the middle of a write: close the store and open it again";
 
 /// Why a store is read-only, once it is. Set once, never cleared: reopening is the cure.
 #[derive(Default)]
@@ -39,8 +43,29 @@ impl Poison {
         result
     }
 
+    /// From now until what is returned is dropped a panic leaves a write half done: then it is noted as a failure.
+    pub(crate) fn note_panic(&self) -> NotePanic<'_> {
+        NotePanic { poison: self, already: panicking() }
+    }
+
     /// The reason.
     pub(crate) fn why(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
+    }
+}
+
+/// Of a span of work that must not end in its middle without anybody hearing of it.
+pub(crate) struct NotePanic<'a> {
+    poison: &'a Poison,
+    /// Of a destructor that works while its thread unwinds nothing can be told by that.
+    already: bool,
+}
+
+impl Drop for NotePanic<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.already && panicking() {
+            self.poison.set(&Error::poisoned(PANICKED));
+        }
     }
 }

@@ -6,6 +6,8 @@ use crate::migration::Step;
 /// A place between a decision and the deed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Point {
+    /// An operation of many is routed next.
+    Route,
     /// Routed, and the lane's lock not yet taken.
     Lock,
     /// Routed, and the engine not yet read.

@@ -10,12 +10,12 @@ use biombo_engine::{Batch, Durability, Op, Result};
 
 use crate::deferred::Deferred;
 use crate::intent::{Routes, push_stored};
-use crate::keyspace;
 use crate::lane::{Attempt, Routed};
 use crate::options::Partitioning;
 use crate::pinned::{Crew, HAND_OVER_BYTES_MAX};
 use crate::planning::Way;
 use crate::store::Inner;
+use crate::{keyspace, seam};
 
 /// Operations larger than this together go to their engine at once: written twice they would cost more than they save.
 const DEFER_BYTES_MAX: u64 = 1 << 20;
@@ -270,13 +270,15 @@ impl Inner {
         }
         let mut left = ops.to_vec();
         while !left.is_empty() {
-            let version = self.topology.version();
+            // All by one placement, however long it takes: operations on one key stay together, and so in their order.
+            let (version, topology) = self.topology.get();
             let mut slices: Vec<(Batch, Vec<Op<'_>>)> = vec![<_>::default(); self.lanes.len()];
             for op in left.drain(..) {
-                for lane in self.lanes_of(&op) {
-                    push_stored(&mut slices[lane].0, &op);
-                    slices[lane].1.push(op);
-                }
+                seam::pass(seam::Point::Route);
+                let (Op::Put { key, .. } | Op::Delete { key }) = op else { continue };
+                let slice = &mut slices[topology.placement.owner(key).index() % self.lanes.len()];
+                push_stored(&mut slice.0, &op);
+                slice.1.push(op);
             }
             for (number, (slice, ops)) in slices.iter().enumerate().filter(|(_, (slice, _))| !slice.is_empty()) {
                 let (lane, routed) = (&self.lanes[number], self.routed(number, version));

@@ -66,7 +66,7 @@ impl Cleaning<'_> {
             }
         }
         instance.sync(&mover.poison)?;
-        mover.poison.watch(mover.journal().clean(self.id))?;
+        mover.poison.watch(mover.journal().clean(self.id, self.holder))?;
         mover.replace(mover.topology());
         Ok(Cleaned::Whole)
     }

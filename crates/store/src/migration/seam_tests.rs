@@ -201,6 +201,34 @@ fn a_batch_whose_keys_move_before_it_has_the_locks_lands_whole_where_they_went()
     }
 }
 
+/// (Mutation: each operation routed by the placement of its own moment.)
+#[test]
+fn operations_for_themselves_whose_keys_move_while_they_are_routed_keep_their_order() {
+    for durability in [Durability::Relaxed, Durability::Os, Durability::Sync] {
+        each(|fixture, what| {
+            let mut batch = Batch::new();
+            batch.put(b"m", b"1").put(b"y", b"1").delete(b"b").put(b"m", b"2").delete(b"y").put(b"b", b"2");
+            for passed in 1..6 {
+                let (mut left, moving) = (passed, fixture.store.clone());
+                at_each(Some(Box::new(move |point| {
+                    if point == Point::Route {
+                        left -= 1;
+                        if left == 0 {
+                            move_on(&moving, &[b"b", b"m", b"y"]);
+                        }
+                    }
+                })));
+                fixture.store.write_each(&batch, durability).expect("write");
+                at_each(None);
+                let what = format!("{what}, {durability:?}, moved after {passed}");
+                fixture.check(b"m", Some(b"2"), &what);
+                fixture.check(b"y", None, &what);
+                fixture.check(b"b", Some(b"2"), &what);
+            }
+        });
+    }
+}
+
 #[test]
 fn a_range_whose_keys_move_before_it_has_the_locks_is_deleted_where_they_went() {
     each(|fixture, what| {

@@ -5,7 +5,7 @@
 //! what comes later begins it again. On a full disk, where deleting may need room, it tries again, after longer and longer rests.
 //! Nothing depends on it but space, and the filter that scans of such partitions go through meanwhile.
 //!
-//! Invariants: a wake after the thread last looked is never missed (`again`, under the lock with `running`); dropping the [`Tidier`] waits for
+//! Invariants: what is left over, and where, is looked up once it has the role, without which nothing of that changes; a wake after the thread last looked is never missed (`again`, under the lock with `running`); dropping the [`Tidier`] waits for
 //! the thread, a chunk of work at most.
 
 use std::collections::BTreeMap;
@@ -18,6 +18,7 @@ use biombo_engine::ErrorKind;
 use super::clean::{Cleaned, Cleaning};
 use super::rests::Owed;
 use super::{Mover, Ordering, Pace};
+use crate::PartitionId;
 use crate::placement::MoveId;
 
 /// Chunks that keep no engine busy for long.
@@ -114,12 +115,12 @@ fn work(mover: &Mover, asked: &Asked) {
         }
     }
     let running = Running(asked);
-    let mut positions: BTreeMap<MoveId, Vec<u8>> = BTreeMap::new();
+    let mut positions: BTreeMap<(MoveId, PartitionId), Vec<u8>> = BTreeMap::new();
     let mut later = LATER;
     loop {
         asked.lock().again = false;
         let left = mover.leftovers(|_, _| true);
-        positions.retain(|id, _| left.iter().any(|(other, ..)| id == other));
+        positions.retain(|(id, holder), _| left.iter().any(|(other, its, _)| (id, holder) == (other, its)));
         if left.is_empty() {
             let mut state = asked.lock();
             if state.again && !state.end {
@@ -131,24 +132,24 @@ fn work(mover: &Mover, asked: &Asked) {
             return;
         }
         let mut is_full = false;
-        for (id, holder, units) in left {
+        for (id, ..) in left {
             let _role = mover.role.lock().unwrap_or_else(PoisonError::into_inner);
-            if !mover.leftovers(|_, _| true).iter().any(|(other, ..)| *other == id) {
-                continue;
-            }
+            // Whoever had the role may have cleaned it, or moved its units on: then another partition holds what is left.
+            let now = mover.leftovers(|_, _| true).into_iter().find(|(other, ..)| *other == id);
+            let Some((_, holder, units)) = now else { continue };
             let mut sleep = |time| mover.waiting.load(Ordering::SeqCst) == 0 && asked.rest(time);
             let mut owed = Owed::for_work(SHARE, WORK_MIN);
             let _governed = mover.govern_tidying();
             let mut go_on = || mover.rest_with(&mut owed, 0, &mut sleep);
             let cleaning = Cleaning { mover, id, holder, units: &units, pace: PACE };
-            match cleaning.run(positions.entry(id).or_default(), &mut go_on) {
+            match cleaning.run(positions.entry((id, holder)).or_default(), &mut go_on) {
                 Ok(Cleaned::Whole | Cleaned::InUse) => {}
                 Ok(Cleaned::Stopped) => break,
                 // It may be another one's disk that is full.
                 Err(error) if error.kind() == ErrorKind::Full => {
                     is_full = true;
                     // It was past what could not be deleted.
-                    positions.remove(&id);
+                    positions.remove(&(id, holder));
                 }
                 // The store is read-only, or its disk broken.
                 Err(_) => return,

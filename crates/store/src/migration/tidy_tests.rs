@@ -11,8 +11,8 @@ use biombo_engine::{
     Snapshot, Stats, Value, memory,
 };
 
-use super::Pace;
 use super::tidy::LATER;
+use super::{Pace, Step};
 use crate::placement::UnitSet;
 use crate::seam::{Point, step_in};
 use crate::{Options, PartitionId, Range, Store, UnitId, keyspace};
@@ -139,6 +139,38 @@ fn what_a_scan_was_reading_goes_when_the_scan_does() {
     wait_for("what the scan was reading goes", || is_tidy(&store));
     assert_eq!(strangers(&store), 0);
     check(&store);
+}
+
+/// The thread has seen a move in its beginning, when it left copies in its target, and comes to clean once it has flipped, when its source holds what is left.
+/// (Mutation: who holds what is not looked up again.)
+#[test]
+fn what_a_move_left_over_is_cleaned_where_it_is_and_not_where_it_was() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut registry = Registry::new();
+    fn capabilities() -> Capabilities {
+        Capabilities { snapshots: false, ..(memory::kind().capabilities)() }
+    }
+    registry.add(EngineKind { capabilities, ..memory::kind() });
+    let options = Options::new().engine("memory").partitions(2).durability(Durability::Os);
+    let store = options.open(dir.path().join("db"), &registry).expect("a store");
+    (0..KEYS).for_each(|number| store.put(&key(number), b"value").expect("put"));
+    let scan = store.scan(Range::all()).expect("scan");
+    let units = store.placement().units_of(PartitionId(0));
+    let (some, others) = units.split_at(units.len() / 2);
+    // Something for the thread to come back to.
+    let moved = store.move_units(some, PartitionId(1), Pace::default()).expect("move");
+    assert!(!moved.cleaned && !is_tidy(&store));
+    let mover = store.mover().expect("hard");
+    let role = mover.take_role();
+    step_in(Point::Step(Step::Flip), || std::thread::sleep(LATER * 6));
+    let moved = mover.move_units_in_role(others, PartitionId(1), Pace::default()).expect("move");
+    assert!(!moved.cleaned);
+    drop(scan);
+    drop(role);
+    wait_for("what both left over", || is_tidy(&store));
+    assert_eq!(strangers(&store), 0);
+    check(&store);
+    assert_eq!(store.verify(&mut |damage| panic!("{damage:?}")).expect("verify"), u64::from(KEYS));
 }
 
 /// The engine `memory` on a disk that may be full.

@@ -188,6 +188,40 @@ fn a_worker_that_panics_answers_everybody_and_the_store_is_read_only() {
     // And it closes.
 }
 
+/// (Mutations: no guard where one operation is applied, and none where a batch is.)
+#[test]
+fn a_caller_that_panics_within_its_own_write_leaves_the_store_read_only() {
+    let both = |store: &Store| {
+        let mut batch = Batch::new();
+        for partition in 0..2 {
+            batch.put(&keys_of(store, partition).next().expect("a key"), b"2");
+        }
+        store.write_with(&batch, Durability::Sync)
+    };
+    let acts: [fn(&Store) -> Result<()>; 2] = [|store| store.put_with(b"key", b"2", Durability::Os), both];
+    for act in acts {
+        let fixture = fixture_of(Script::default(), Options::new().partitions(2));
+        let store = &fixture.store;
+        store.put_with(b"before", b"1", Durability::Os).expect("put");
+        fixture.script.panics.store(true, Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            assert!(scope.spawn(|| act(store)).join().is_err(), "it panics");
+        });
+        fixture.script.panics.store(false, Ordering::SeqCst);
+        let error = store.put_with(b"after", b"3", Durability::Os).expect_err("read-only");
+        assert!(error.kind() == ErrorKind::Poisoned && error.message().contains("panicked"), "{error}");
+        assert_eq!(store.get(b"before").expect("reads go on").as_deref(), Some(&b"1"[..]));
+    }
+    // A panic of the user's own, in what it decides with, is no half-done write.
+    let fixture = fixture_of(Script::default(), Options::new().partitions(2));
+    let store = &fixture.store;
+    std::thread::scope(|scope| {
+        let update = || store.update(b"key", Durability::Os, |_| panic!("the user's"));
+        assert!(scope.spawn(update).join().is_err());
+    });
+    store.put_with(b"key", b"2", Durability::Os).expect("writes go on");
+}
+
 #[test]
 fn an_error_of_the_engine_is_told_to_each_member_of_the_group_by_its_kind() {
     for (kind, poisons) in [(ErrorKind::Full, false), (ErrorKind::Io, true)] {

@@ -12,6 +12,7 @@ use biombo_engine::{Batch, Durability, Error, ErrorKind, Op, Result};
 use super::queue::Came;
 use super::{Crew, Errand, KEPT_BYTES_MAX, Slip, Work};
 use crate::lane::Attempt;
+use crate::poison::PANICKED;
 
 /// Bytes of a run, but for its first write: a transaction must not grow without bound.
 const RUN_BYTES_MAX: usize = 8 << 20;
@@ -78,8 +79,7 @@ impl Crew {
         while let Some(came) = self.queues[number].take(&mut round) {
             let done = catch_unwind(AssertUnwindSafe(|| self.serve(&mut round, came)));
             if done.is_err() {
-                let error =
-                    Error::poisoned("a worker panicked in the middle of a write: close the store and open it again");
+                let error = Error::poisoned(PANICKED);
                 self.site.poison.set(&error);
                 for at in 0..round.slips.len() {
                     round.answer(at, Err(Error::new(ErrorKind::Poisoned, error.message())));
