@@ -58,6 +58,16 @@ fn all_runs_of_an_experiment_are_in_the_file_and_one_that_cannot_be_made_is_refu
     assert_eq!(fs::read_to_string(dir.path().join("kept.jsonl")).expect("the runs").lines().count(), 8 * 3);
     let refused = run(&format!("{line} DIR/nosuch/kept.jsonl"), dir.path());
     assert!(refused.status == 1 && refused.stderr.contains("nosuch/kept.jsonl"), "{}", refused.stderr);
+    // A file that breaks in the middle ends the runs; what was measured until then is shown.
+    if Path::new("/dev/full").exists() {
+        let broken = run(&format!("{line} /dev/full --html DIR/broken.html"), dir.path());
+        assert!(broken.status == 1 && broken.stderr.contains("cannot write /dev/full"), "{}", broken.stderr);
+        assert!(broken.text().contains("\"findings\"") && dir.path().join("broken.html").exists(), "{}", broken.text());
+        let broken = run("reproduce dgap-numa --scale 0.0003 --json --runs /dev/full", dir.path());
+        assert!(broken.status == 1 && broken.stderr.contains("cannot write /dev/full"), "{}", broken.stderr);
+    } else {
+        eprintln!("skipped: no /dev/full here");
+    }
     // Steps over graphs are lines of their own, as those of `bench graph`.
     let graphs = run("reproduce dgap-numa --scale 0.0003 --json --runs DIR/steps.jsonl", dir.path()).ok();
     assert!(graphs.json()["findings"].is_array());

@@ -140,7 +140,8 @@ fn stores(args: &ReproduceArgs, name: &str, work: StoreWork) -> Done {
         outcome.failures.extend(part.failures);
         outcome.interrupted = part.interrupted;
     }
-    watch.finish()?;
+    // What was measured is shown, whatever became of the file.
+    let written = watch.finish();
     let mut found = work.judged(&outcome)?;
     found.differences.extend(lacks.iter().map(Lack::to_string));
     let mut out = Out::new();
@@ -158,6 +159,7 @@ fn stores(args: &ReproduceArgs, name: &str, work: StoreWork) -> Done {
         }
     }
     out.finish()?;
+    written?;
     ended(&outcome)
 }
 
@@ -180,10 +182,11 @@ fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
         (work.plans)(args.scale, args.dir.first().map(PathBuf::as_path)).map_err(|e| Failure::usage(e.to_string()))?;
     let mut html = args.html.as_deref().map(Page::create).transpose()?;
     let mut runs = args.runs.as_deref().map(Output::create).transpose()?;
-    let mut refused = None;
+    let mut ended = Ok(());
     let (mut records, mut done, mut done_before) = (Vec::new(), 0, 0);
     for plan in &plans {
         let mut progress = Progress::of_runs(plan.graph.clone(), plan.runs());
+        let mut refused = None;
         let measured = biombo_lab::graph::run(plan, &mut |record| {
             if let Some(runs) = &mut runs
                 && let Err(failure) = keep(runs, record)
@@ -196,11 +199,15 @@ fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
             records.push(record.clone());
             Ok(())
         });
-        if let Some(failure) = refused {
-            return Err(failure);
+        // What was measured until then is shown, whatever ended it.
+        ended = refused.map_or(measured.map_err(Failure::from), Err);
+        if ended.is_err() {
+            break;
         }
-        measured?;
         done_before = done;
+    }
+    if records.is_empty() {
+        return ended;
     }
     let found = (work.findings)(&records)?;
     let mut out = Out::new();
@@ -215,7 +222,8 @@ fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
             out.line(format_args!("report: {}", html.path().display()))?;
         }
     }
-    out.finish()
+    out.finish()?;
+    ended
 }
 
 fn keep(runs: &mut Output, record: &biombo_lab::graph::Record) -> Done {

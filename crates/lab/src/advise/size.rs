@@ -11,7 +11,7 @@ const LARGE_RECORDS_MIN: u64 = 100;
 const BYTES_MIN: u64 = 16_000_000;
 const RUN_SECONDS: (f64, f64) = (0.2, 10.0);
 /// By how much the ratio of two stores is taken to change at most when a trial has twice the data, as a logarithm.
-const MARGIN_PER_DOUBLING: f64 = 0.05;
+pub(super) const MARGIN_PER_DOUBLING: f64 = 0.05;
 
 /// One trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

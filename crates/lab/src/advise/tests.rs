@@ -71,7 +71,8 @@ fn the_sentences_say_what_to_take_and_why() {
         "Not told apart from it beyond doubt: lmdb in 8 partitions by range. A longer",
         "Two trials of one store usually differ by 10 %.",
         "lmdb in 8 partitions by range is better at memory (0.25 of the first's).",
-        "Of 5 candidates 2 were beaten beyond doubt within 4 rounds",
+        "Of 5 candidates 2 were beaten beyond doubt within 4 rounds; the risk that the best is among them is at most 5 %, if ratios change by no \
+         more than 5 % with each doubling of the data.",
         "rocksdb is out: the disk is full.",
         "A trial was 40.0 k of the 1.00 M records, for 0.60 s: ",
         "so nothing was dropped that was less than 21 % behind",
@@ -96,6 +97,10 @@ fn the_sentences_say_what_to_take_and_why() {
         "{said}"
     );
     assert!(said.contains("less than 5 % behind"), "{said}");
+    let mut whole = Advice { trial: Size { records: advice.records, seconds: 2.4 }, ..advice.clone() };
+    whole.ranking.iter_mut().for_each(|ranked| ranked.largest_trials = 1);
+    let said = words::why(&whole).join("\n");
+    assert!(said.contains("is at most 5 %.") && said.contains("memory (0.25 of the first's), in one trial."), "{said}");
     let mut alone = Advice { ranking: vec![ranked("log", 1, Standing::First, 5.0, 1.0)], ..advice };
     (alone.trial.records, alone.noise) = (alone.records, None);
     assert_eq!(words::why(&alone).len(), 1, "{:?}", words::why(&alone));

@@ -1,5 +1,6 @@
 //! What came out, in sentences.
 
+use super::size::MARGIN_PER_DOUBLING;
 use super::{Advice, Candidate, Question, Ranked, Size, Standing};
 use crate::spec::{Partitioning, Placement};
 use crate::units::{bytes, count, duration_ns, plural, size};
@@ -84,10 +85,11 @@ pub(super) fn why(advice: &Advice) -> Vec<String> {
     let beaten = others.iter().filter(|r| matches!(r.standing, Standing::Beaten { .. })).count();
     if beaten > 0 {
         why.push(format!(
-            "Of {} candidates {beaten} were beaten beyond doubt within {} rounds; the risk that the best is among them is at most {:.0} %.",
+            "Of {} candidates {beaten} were beaten beyond doubt within {} rounds; the risk that the best is among them is at most {:.0} %{}.",
             advice.ranking.len(),
             advice.rounds,
-            100.0 * advice.error
+            100.0 * advice.error,
+            if advice.trial.records < advice.records { on_condition() } else { String::new() }
         ));
     }
     let out = |ranked: &&Ranked| Some(format!("{} is out: {}.", ranked.name, line(ranked.standing.failure()?)));
@@ -101,6 +103,11 @@ pub(super) fn why(advice: &Advice) -> Vec<String> {
     }
     why.extend((advice.trial.records < advice.records).then(|| smaller(advice)));
     why
+}
+
+/// What the risk of an error rests on where trials were smaller than the question.
+fn on_condition() -> String {
+    format!(", if ratios change by no more than {:.0} % with each doubling of the data", 100.0 * MARGIN_PER_DOUBLING)
 }
 
 /// How large the trials were: `4.00 k records for 0.20 s`, `4.00 k records for 0.20 s to 32.0 k for 1.60 s`.
@@ -230,5 +237,6 @@ fn better_at(close: &Ranked, first: &Ranked) -> Option<String> {
     .into_iter()
     .filter_map(|(what, share)| Some(format!("{what} ({:.2} of the first's)", share?)))
     .collect();
-    (!words.is_empty()).then(|| format!("{} is better at {}.", close.name, words.join(", ")))
+    let trials = if close.largest_trials.min(first.largest_trials) == 1 { ", in one trial" } else { "" };
+    (!words.is_empty()).then(|| format!("{} is better at {}{trials}.", close.name, words.join(", ")))
 }

@@ -71,6 +71,15 @@ pub struct Figure {
     pub regression: bool,
 }
 
+impl Figure {
+    /// How much worse it may have become, by its interval.
+    pub(super) fn possible_loss(&self) -> Option<f64> {
+        let (low, high) = self.interval?;
+        let is_larger_better = self.metric == Metric::Throughput.name();
+        Some(if is_larger_better { 1.0 - low } else { high - 1.0 }.max(0.0))
+    }
+}
+
 /// A figure of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Metric {

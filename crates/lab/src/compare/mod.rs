@@ -11,8 +11,10 @@
 //! 2. All judged figures of a comparison together are wrong once in twenty: with `m` of them, each interval has the level
 //!    `1 - 0.05 / m` (Bonferroni).
 //! 3. A figure is *better* or *worse* where its interval lies wholly on that side of 1. It is a *regression* where it is worse and
-//!    its interval reaches the threshold: a loss of so much cannot be ruled out. So a true loss of the threshold is caught 39
-//!    times in 40, which it would be half the time if the median had to pass the threshold.
+//!    its interval reaches the threshold: a loss of so much cannot be ruled out. Where runs scatter by 1.5 % a true loss of 5 % is caught 19 times in 20 or more
+//!    (nine runs a side, as the tests try), which it would be half the time if the median had to pass the threshold; where they scatter as much as the
+//!    loss itself, it mostly is not. So *the same* says as much as its interval is narrow, and the loss that it does not rule out is told
+//!    ([`Comparison::possible_loss`]).
 //! 4. A row needs so many runs on either side that a level as high can be reached at all: six, and more where many rows are judged
 //!    together ([`Made::runs_needed`]). Fewer judge nothing: [`Verdict::Unknown`].
 //! 5. Runs with operations that failed or gave a wrong answer take no part: a store that finds nothing is fast.
@@ -117,6 +119,12 @@ impl Comparison {
     /// How many judged figures are worse by the threshold.
     pub fn regressions(&self) -> usize {
         self.judged().filter(|figure| figure.regression).count()
+    }
+
+    /// The largest loss, as a share, that the intervals of judged figures without a difference leave possible; `None` where there is no such figure.
+    pub fn possible_loss(&self) -> Option<f64> {
+        let same = self.judged().filter(|figure| figure.verdict == Verdict::Same);
+        same.filter_map(Figure::possible_loss).reduce(f64::max)
     }
 
     /// The figures that should be judged and cannot be, each with the reason.

@@ -91,5 +91,15 @@ fn conclusion(comparison: &Comparison, output: &mut impl Write) -> io::Result<()
             0 => String::new(),
             unknown => format!(", {unknown} that cannot be judged ({} runs a side are needed)", comparison.runs_needed),
         },
-    )
+    )?;
+    match comparison.possible_loss() {
+        Some(loss) if of(Verdict::Same) > 0 && loss > comparison.threshold => {
+            let loss = loss * 100.0;
+            writeln!(
+                output,
+                "where there is no difference a loss of up to {loss:.1} % cannot be ruled out: more runs tell more"
+            )
+        }
+        _ => Ok(()),
+    }
 }

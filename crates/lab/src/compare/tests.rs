@@ -33,6 +33,23 @@ fn a_loss_beyond_the_threshold_is_a_regression_and_a_smaller_one_is_worse_only()
     assert_eq!(verdict(&old, &new(1.0), 0.0), (Verdict::Same, false));
 }
 
+/// (Mutation: the other end of the interval.)
+#[test]
+fn a_noisy_comparison_says_what_loss_it_does_not_rule_out() {
+    let said = |noise: f64| {
+        let (old, new) = (runs("log", 1e5, noise, 9, 1), runs("log", 1e5, noise, 9, 2));
+        let comparison = compared_apart(&old, &new, 0.05).unwrap();
+        let mut text = Vec::new();
+        print(&comparison, &mut text).unwrap();
+        let figure = comparison.judged().next().unwrap();
+        assert_eq!(figure.verdict, Verdict::Same);
+        assert_eq!(comparison.possible_loss(), figure.interval.map(|(low, _)| 1.0 - low));
+        String::from_utf8(text).unwrap()
+    };
+    assert!(said(0.1).contains("cannot be ruled out: more runs tell more"), "{}", said(0.1));
+    assert!(!said(0.005).contains("ruled out"), "{}", said(0.005));
+}
+
 #[test]
 fn all_rows_of_a_comparison_together_are_wrong_once_in_twenty_and_a_loss_of_five_percent_is_caught() {
     let engines = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];

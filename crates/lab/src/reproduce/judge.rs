@@ -53,11 +53,11 @@ impl Trend {
         self.large.runs.min(self.small.runs)
     }
 
-    fn rises(&self) -> bool {
+    pub(crate) fn rises(&self) -> bool {
         self.large.min > self.small.max
     }
 
-    fn falls(&self) -> bool {
+    pub(crate) fn falls(&self) -> bool {
         self.large.max < self.small.min
     }
 }

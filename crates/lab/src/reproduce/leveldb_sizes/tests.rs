@@ -76,6 +76,28 @@ fn what_was_not_measured_is_said_and_not_judged() {
     assert!(verdicts(&nothing).iter().all(|verdict| *verdict == Verdict::Unknown));
 }
 
+/// (Mutation: what is not yet in tables is left out of what an operation writes, or the sentence is drawn from that.)
+#[test]
+fn why_write_amplification_falls_is_said_where_it_falls() {
+    let said = |slope: f64, unflushed: u64| {
+        let mut told = outcome(|_, key, _| (1e3, 1e4, 3.0 * (key / 16.0).powf(slope), 1e6));
+        for record in &mut told.records {
+            (record.operations, record.physical_write_bytes, record.unflushed_write_bytes) =
+                (1_000, 500_000, unflushed);
+        }
+        let differences = findings(&told).unwrap().differences;
+        differences.into_iter().find(|said| said.starts_with("Keys and write amplification")).unwrap()
+    };
+    for (slope, says) in [(-0.2, "falls by that"), (0.2, "rises in this run"), (0.0, "neither fall nor rise")] {
+        assert!(said(slope, 0).contains(says), "{}", said(slope, 0));
+    }
+    assert!(
+        said(0.0, 0).contains("write 500 B") && said(0.0, 500_000).contains("write 1.00 kB"),
+        "{}",
+        said(0.0, 500_000)
+    );
+}
+
 #[test]
 fn the_page_and_the_table_show_published_beside_measured() {
     let outcome = outcome(|_, key, value| (1e6 / value * key, 1e4, 2.0, 1e6));
