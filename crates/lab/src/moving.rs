@@ -50,9 +50,8 @@ impl Moving {
         if !moves(row) {
             return None;
         }
-        let median = |figure: &dyn Fn(&Record) -> f64| {
-            Spread::of(row.records.iter().map(figure)).map_or(0.0, |spread| spread.median)
-        };
+        let median =
+            |figure: &dyn Fn(&Record) -> f64| Spread::of(row.told().map(figure)).map_or(0.0, |spread| spread.median);
         let still = rows
             .iter()
             .filter(|other| !moves(other) && layout(other) == layout(row) && other.sound().next().is_some())
@@ -222,6 +221,18 @@ mod tests {
         let settled = moving.settled.unwrap();
         assert_eq!((settled.median, settled.min, settled.max), (0.5, 0.5, 1.2), "a mean of both would be 1.75");
         assert_eq!(moving.settles_seconds, Some(6.0));
+    }
+
+    /// Fails if units moved are also those of runs with wrong answers, which stand in no other figure of the row.
+    #[test]
+    fn what_moved_in_runs_with_wrong_answers_does_not_count() {
+        let of = |repetition, units, errors| {
+            let mut moving = run("1s", repetition, |_| 100);
+            (moving.moves.units, moving.errors) = (units, errors);
+            moving
+        };
+        let rows = &tables(&[of(1, 7, 0), of(2, 900, 1), of(3, 900, 1)])[0].rows;
+        assert_eq!(rows[0].moving.as_ref().unwrap().units, 7.0);
     }
 
     #[test]

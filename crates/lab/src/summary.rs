@@ -213,8 +213,23 @@ impl Table {
 impl Row {
     /// The runs whose every operation went well: what is judged is judged by these.
     pub fn sound(&self) -> impl Iterator<Item = &Record> {
-        self.records.iter().filter(|record| record.errors == 0)
+        sound(&self.records)
     }
+
+    /// The runs that its figures are of, here and wherever else it is shown: the sound ones; all of them where none is.
+    pub fn told(&self) -> impl Iterator<Item = &Record> {
+        told(&self.records)
+    }
+}
+
+fn sound(records: &[Record]) -> impl Iterator<Item = &Record> {
+    records.iter().filter(|record| record.errors == 0)
+}
+
+/// A store that finds nothing is fast: the figures of such runs stand only where there are no others.
+fn told(records: &[Record]) -> impl Iterator<Item = &Record> {
+    let is_any_sound = sound(records).next().is_some();
+    records.iter().filter(move |record| record.errors == 0 || !is_any_sound)
 }
 
 /// What a bench is called where it is well known.
@@ -288,12 +303,8 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
 fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
     let (lines, records): (Vec<usize>, Vec<Record>) = records.into_iter().unzip();
     let first = records.first()?;
-    let sound: Vec<&Record> = records.iter().filter(|record| record.errors == 0).collect();
-    // A store that finds nothing is fast: its figures stand only where there are no others.
-    let told = if sound.is_empty() { records.iter().collect() } else { sound.clone() };
-    let known = |figure: &dyn Fn(&Record) -> Option<f64>| {
-        Spread::of(told.iter().filter_map(|record| figure(record))).map(|s| s.median)
-    };
+    let known =
+        |figure: &dyn Fn(&Record) -> Option<f64>| Spread::of(told(&records).filter_map(figure)).map(|s| s.median);
     let whole =
         |figure: &dyn Fn(&Record) -> Option<u64>| known(&|record| figure(record).map(|n| n as f64)).map(|n| n as u64);
     let median = |figure: &dyn Fn(&Record) -> f64| known(&|record| Some(figure(record))).unwrap_or(0.0);
@@ -302,7 +313,7 @@ fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
         .keys()
         .map(|kind| {
             let figure = |of: fn(&Latency) -> u64| {
-                Spread::of(told.iter().filter_map(|r| r.latency_ns.get(kind)).map(|l| of(l) as f64))
+                Spread::of(told(&records).filter_map(|r| r.latency_ns.get(kind)).map(|l| of(l) as f64))
                     .map_or(0, |s| s.median as u64)
             };
             let latency = Latency {
@@ -324,7 +335,7 @@ fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
         partitioning: first.partitioning.clone(),
         partitions: first.partitions,
         placement: first.placement.clone(),
-        ops_per_s: Spread::of(told.iter().map(|r| r.ops_per_s))?,
+        ops_per_s: Spread::of(told(&records).map(|r| r.ops_per_s))?,
         latency,
         waf: known(&|r| r.waf),
         waf_by: WafBy {
@@ -345,7 +356,7 @@ fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
         cpu_seconds: known(&|r| r.cpu_seconds),
         device_reads_per_s: known(&|r| r.device_random_reads_per_s),
         by_device: ratio(
-            &sound.iter().filter_map(|r| Some((r.ops_per_s, r.device_random_reads_per_s?))).collect::<Vec<_>>(),
+            &sound(&records).filter_map(|r| Some((r.ops_per_s, r.device_random_reads_per_s?))).collect::<Vec<_>>(),
         ),
         errors: records.iter().map(|r| r.errors).sum(),
         ratio: None,

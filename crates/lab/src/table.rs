@@ -140,7 +140,7 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
 
 /// Write amplification in one phase (median): what a run of reads does is not shown by what loading wrote.
 fn waf(row: &Row, of_phase: fn(&Record) -> Option<f64>) -> Option<String> {
-    Spread::of(row.sound().filter_map(of_phase)).map(|spread| format!("{:.2}", spread.median))
+    Spread::of(row.told().filter_map(of_phase)).map(|spread| format!("{:.2}", spread.median))
 }
 
 /// By the kernel, or by the engine where the kernel does not tell; either way a phase pays for what was put in it and for nothing else.
@@ -226,6 +226,28 @@ mod tests {
         assert!(text.contains("WAF load  WAF run"), "{text}");
         assert_eq!(cells("lmdb"), ["7.25", "-"], "{text}");
         assert_eq!(cells("log"), ["-", "1.38"], "{text}");
+    }
+
+    /// Fails if a column is of other runs than the one beside it: of all where some are sound, or of none where none is.
+    #[test]
+    fn write_amplification_is_that_of_the_runs_that_the_other_figures_are_of() {
+        let of = |repetition, process, errors| {
+            let mut record = record("log", "none", repetition, 1_000.0);
+            let write_bytes = Ways { process: Some(process), ..Ways::default() };
+            let run = PhaseFigures { write_bytes, logical_write_bytes: 1_000, ..PhaseFigures::default() };
+            record.amplification = Some(Amplification { run, ..Amplification::default() });
+            record.errors = errors;
+            record
+        };
+        let shown = |records: &[_]| {
+            let mut text = Vec::new();
+            super::print(&tables(records), &mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let some = shown(&[of(1, 1_250, 0), of(2, 9_750, 1), of(3, 9_750, 1)]);
+        assert!(some.contains("  1.25  ") && !some.contains("9.75"), "{some}");
+        let none = shown(&[of(1, 9_750, 1)]);
+        assert!(none.contains("  9.75  "), "{none}");
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub(super) fn card(table: &Table) -> String {
 /// The repetition of median throughput, if it tells anything.
 fn shown(row: &Row) -> Option<Shown<'_>> {
     let distance = |record: &Record| (record.ops_per_s - row.ops_per_s.median).abs();
-    let record = row.records.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    let record = row.told().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     record.amplification.as_ref().map(|told| Shown { label: &row.label, told })
 }
 
@@ -256,7 +256,7 @@ fn figures(table: &Table) -> String {
          </thead><tbody>",
     );
     for row in &table.rows {
-        let all: Vec<&Amplification> = row.records.iter().filter_map(|record| record.amplification.as_ref()).collect();
+        let all: Vec<&Amplification> = row.told().filter_map(|record| record.amplification.as_ref()).collect();
         let load = Phase { name: "load", phases: all.iter().filter_map(|told| told.load.as_ref()).collect() };
         let run = Phase { name: "run", phases: all.iter().map(|told| &told.run).collect() };
         let phases: Vec<Phase<'_>> = [load, run].into_iter().filter(|phase| !phase.phases.is_empty()).collect();

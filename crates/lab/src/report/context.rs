@@ -119,8 +119,9 @@ fn section(tables: &[&Table], engines: &[String]) -> Value {
     }
 }
 
+/// Of the row with most of them; runs that are in no figure do not count.
 fn repetitions(table: &Table) -> usize {
-    table.rows.iter().map(|row| row.records.len()).max().unwrap_or(0)
+    table.rows.iter().map(|row| row.told().count()).max().unwrap_or(0)
 }
 
 fn spread_note(tables: &[&Table]) -> String {
@@ -253,13 +254,12 @@ fn lines(row: &Row) -> Vec<Line> {
             if i > 0 {
                 return line;
             }
-            let load =
-                crate::statistics::Spread::of(row.records.iter().map(|r| r.load.ops_per_s).filter(|ops| *ops > 0.0));
+            let load = crate::statistics::Spread::of(row.told().map(|r| r.load.ops_per_s).filter(|ops| *ops > 0.0));
             Line {
                 first: true,
                 label: row.label.clone(),
                 ops: count(row.ops_per_s.median),
-                spread: if row.records.len() > 1 {
+                spread: if row.ops_per_s.runs > 1 {
                     format!("{} to {}", count(row.ops_per_s.min), count(row.ops_per_s.max))
                 } else {
                     String::new()

@@ -44,6 +44,11 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
              have one seed, so the same operations on the same keys.",
         ),
         (
+            any(&|r| r.errors > 0),
+            "A store that finds nothing is fast: a run in which an operation failed is in no figure, plot or ratio of its engine and \
+             layout. Where every run had errors, the figures are those of all of them, and there is no ratio. The column of errors has them all.",
+        ),
+        (
             true,
             "Every engine gets the same cache, the same number of client threads and the same durability. Every value that \
              is read is copied into a buffer of the client.",

@@ -85,7 +85,7 @@ pub(crate) struct Percentiles([(&'static str, Spread); 5]);
 impl Percentiles {
     /// `None` where the row has no such operation.
     pub(crate) fn of(row: &Row, kind: &str) -> Option<Self> {
-        let figures = || row.records.iter().filter_map(|record| record.latency_ns.get(kind)).filter(|l| l.count > 0);
+        let figures = || row.told().filter_map(|record| record.latency_ns.get(kind)).filter(|l| l.count > 0);
         let spread = |of: fn(&Latency) -> u64| Spread::of(figures().map(|latency| of(latency) as f64));
         Some(Self([
             ("p50", spread(|l| l.p50)?),

@@ -82,7 +82,7 @@ struct Panel {
 
 fn metrics(tables: &[&Table]) -> Vec<Metric> {
     let spread = |of: fn(&crate::record::Record) -> Option<f64>| {
-        Box::new(move |row: &Row| Spread::of(row.records.iter().filter_map(of)))
+        Box::new(move |row: &Row| Spread::of(row.told().filter_map(of)))
     };
     let mut metrics = vec![Metric {
         title: "Throughput".into(),
@@ -99,7 +99,7 @@ fn metrics(tables: &[&Table]) -> Vec<Metric> {
             title: format!("99th percentile of {}", plural(&kind)),
             note: "latency, logarithmic",
             of: Box::new(move |row| {
-                Spread::of(row.records.iter().filter_map(|r| r.latency_ns.get(&kind)).map(|l| l.p99 as f64))
+                Spread::of(row.told().filter_map(|r| r.latency_ns.get(&kind)).map(|l| l.p99 as f64))
             }),
             text: duration_ns,
             tick: round_ns,

@@ -5,6 +5,8 @@ use crate::record::{CompactionFigures, Record, parse_lines};
 use crate::workload::shift::{Mark, MarkKind};
 use crate::workload::{Shift, ShiftKind};
 
+mod wrong;
+
 fn records() -> Vec<Record> {
     (1..=7)
         .flat_map(|repetition| {

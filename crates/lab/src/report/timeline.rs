@@ -33,7 +33,7 @@ impl<'a> Timelines<'a> {
             .iter()
             .filter_map(|row| {
                 let distance = |r: &Record| (r.ops_per_s - row.ops_per_s.median).abs();
-                let record = row.records.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+                let record = row.told().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
                 Some((row, record))
             })
             .collect();
