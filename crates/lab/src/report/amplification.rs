@@ -1,6 +1,9 @@
 //! Write amplification over the time of a run, counted in four ways: a panel for each engine and layout; below it a table with what each
 //! phase wrote, read and kept. And what the ways count, in words.
 //!
+//! A line of the kernel or the device is what it counted while the phase went on, whatever it was written for. The table has each phase pay for
+//! what was put in it, as the columns `WAF load` and `WAF run` of the terminal ([`crate::table`]) and `biombo reproduce` do.
+//!
 //! Lines are told apart by colour, by dashes and by the shape near their end. Of each engine and layout the picture shows the repetition
 //! whose throughput is the median; the table has medians of all.
 
@@ -8,7 +11,7 @@ use std::fmt::Write;
 
 use super::axis::{Linear, Log};
 use super::escape;
-use crate::amplification::{Amplification, PhaseFigures, Sides};
+use crate::amplification::{Amplification, PhaseFigures, Sides, Ways};
 use crate::record::Record;
 use crate::statistics::Spread;
 use crate::summary::{Row, Table};
@@ -21,6 +24,9 @@ const WAYS: [(&str, &str); 4] = [
     ("the kernel, for the processes", "M0 -4l4 7h-8z"),
     ("the device, whoever wrote", "M0 -4.5l4 4.5l-4 4.5l-4 -4.5z"),
 ];
+
+/// Of each way, whether it counts bytes when they are written and knows nothing of such as are owed.
+const COUNTS_LATE: [bool; 4] = [false, false, true, true];
 
 const TOP_PX: f64 = 16.0;
 const PANEL_PX: f64 = 110.0;
@@ -46,7 +52,8 @@ pub(super) fn card(table: &Table) -> String {
         let _ = write!(
             out,
             "<div class=\"card wide\"><h3>Write amplification over time <small>bytes written by bytes put, from the beginning of each \
-             phase{}; the repetition of median throughput</small></h3>{}<div class=\"panels\">",
+             phase{}; the repetition of median throughput; the kernel and the device as they count: what a phase owes another is settled in the table \
+             below</small></h3>{}<div class=\"panels\">",
             if scale.is_logarithmic() { ", logarithmic" } else { "" },
             legend(&shown)
         );
@@ -199,7 +206,9 @@ fn line(out: &mut String, way: usize, points: &[(f64, f64)], from: f64, label: &
     let level = [(from, end_y), (end_x, end_y)];
     let points = if points.len() == 1 { &level[..] } else { points };
     let waf = phase.waf.each()[way].copied().map_or(String::new(), figure);
-    let title = format!("{}, {name}, by {}: {waf} at its end", escape(label), WAYS[way].0);
+    let unsettled =
+        if COUNTS_LATE[way] { ", as counted: what was owed before is in it, what it owes is not" } else { "" };
+    let title = format!("{}, {name}, by {}: {waf} at its end{unsettled}", escape(label), WAYS[way].0);
     let back = way * (points.len() / 16 + 1);
     let (shape_x, shape_y) = points[points.len().saturating_sub(1 + back)];
     let path = points.iter().fold(String::new(), |mut path, (x, y)| {
@@ -228,12 +237,42 @@ fn figure(ratio: f64) -> String {
 struct Phase<'a> {
     name: &'static str,
     phases: Vec<&'a PhaseFigures>,
+    /// Write amplification of each, as if it had written what was put in it and nothing else.
+    wafs: Vec<Ways<f64>>,
 }
 
-impl Phase<'_> {
+impl<'a> Phase<'a> {
+    fn load(runs: &[(&Record, &'a Amplification)]) -> Self {
+        let loads = || runs.iter().filter_map(|(_, told)| Some((*told, told.load.as_ref()?)));
+        let waf = |(told, load): (&Amplification, &PhaseFigures)| Ways {
+            process: told.waf_of_load(|ways| ways.process),
+            device: told.waf_of_load(|ways| ways.device),
+            ..load.waf
+        };
+        Self { name: "load", phases: loads().map(|(_, load)| load).collect(), wafs: loads().map(waf).collect() }
+    }
+
+    fn run(runs: &[(&Record, &'a Amplification)]) -> Self {
+        let waf = |(record, told): &(&Record, &Amplification)| Ways {
+            process: record.waf_of_run(|ways| ways.process),
+            device: record.waf_of_run(|ways| ways.device),
+            ..told.run.waf
+        };
+        Self {
+            name: "run",
+            phases: runs.iter().map(|(_, told)| &told.run).collect(),
+            wafs: runs.iter().map(waf).collect(),
+        }
+    }
+
     /// The median of a figure over the repetitions that tell it.
     fn median(&self, of: impl Fn(&PhaseFigures) -> Option<f64>) -> Option<f64> {
         Spread::of(self.phases.iter().filter_map(|phase| of(phase))).map(|spread| spread.median)
+    }
+
+    /// The same of write amplification by one of the ways.
+    fn waf(&self, way: usize) -> Option<f64> {
+        Spread::of(self.wafs.iter().filter_map(|waf| waf.each()[way].copied())).map(|spread| spread.median)
     }
 
     fn bytes(&self, of: impl Fn(&PhaseFigures) -> Option<u64>) -> String {
@@ -249,24 +288,23 @@ fn told(figure: Option<f64>, text: impl Fn(f64) -> String) -> String {
 fn figures(table: &Table) -> String {
     let mut out = String::from(
         "<div class=\"card wide\"><h3>What storage wrote, read and kept <small>for what was asked of it, phase by phase; medians of the \
-         repetitions</small></h3><div class=\"scroll\"><table><thead><tr><th class=\"l\">engine and layout</th><th class=\"l\">phase</th>\
-         <th>put</th><th>WAF by<br>own counters</th><th>by<br>statistics</th><th>by the<br>kernel</th><th>by the<br>device</th>\
+         repetitions; in WAF each phase pays for what was put in it: what was owed when it began is taken off, what it owes at its end counts</small></h3><div class=\"scroll\"><table><thead><tr><th class=\"l\">engine and layout</th><th class=\"l\">phase</th>\
+         <th>put</th><th>WAF of the<br>phase by own<br>counters</th><th>by<br>statistics</th><th>by the<br>kernel</th><th>by the<br>device</th>\
          <th>returned</th><th>read ampl.<br>by the kernel</th><th>by the<br>device</th><th>on disk by<br>live bytes</th><th>still to be<br>\
          written</th><th>compactions</th><th>their<br>time</th><th>their<br>bytes</th><th>p99 of one,<br>all phases</th><th>slowest</th></tr>\
          </thead><tbody>",
     );
     for row in &table.rows {
-        let all: Vec<&Amplification> = row.told().filter_map(|record| record.amplification.as_ref()).collect();
-        let load = Phase { name: "load", phases: all.iter().filter_map(|told| told.load.as_ref()).collect() };
-        let run = Phase { name: "run", phases: all.iter().map(|told| &told.run).collect() };
-        let phases: Vec<Phase<'_>> = [load, run].into_iter().filter(|phase| !phase.phases.is_empty()).collect();
+        let runs: Vec<_> = row.told().filter_map(|record| Some((record, record.amplification.as_ref()?))).collect();
+        let phases = [Phase::load(&runs), Phase::run(&runs)];
+        let phases: Vec<Phase<'_>> = phases.into_iter().filter(|phase| !phase.phases.is_empty()).collect();
         for (i, phase) in phases.iter().enumerate() {
             let (first, rows) = (i == 0, phases.len());
             let _ = write!(out, "<tr{}>", if first { " class=\"first\"" } else { "" });
             if first {
                 let _ = write!(out, "<td class=\"l name\" rowspan=\"{rows}\">{}</td>", escape(&row.label));
             }
-            let waf = |way: usize| told(phase.median(|phase| phase.waf.each()[way].copied()), figure);
+            let waf = |way: usize| told(phase.waf(way), figure);
             let read = |of: fn(&Sides<f64>) -> Option<f64>| told(phase.median(|p| of(&p.read_amplification)), figure);
             let cells = [
                 phase.bytes(|p| Some(p.logical_write_bytes)),
@@ -313,7 +351,11 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
         format!(
             "Amplification over time: a thread of its own looks at all counters every tenth of a second or less often, so that it takes at most \
              a hundredth of one processor (here at most {:.2} %). Load and run are told apart: a line begins anew with each phase, and shows \
-             everything since the phase began. The last point of the load is taken when all of it is on the device, that of the run after \
+             everything since the phase began. Lines of the kernel and of the device are as these count: those of a run have what loading left in \
+             memory to be written, and lack what the run leaves, so that a short run flatters an engine that writes late. In the table of phases, \
+             as in the columns WAF load and WAF run of the terminal and in biombo reproduce, each phase pays for what was put in it and for \
+             nothing else: what the engine owed when it began, by its own word, is taken off, and what it owed at its end or left in a log by \
+             closing is added. (Where the kernel tells nothing, the terminal has the engine's own figure.) The last point of the load is taken when all of it is on the device, that of the run after \
              closing. What an engine that Biombo wrote has still to write counts by its own counters at each moment. What loading left to be \
              compacted is written in the time of the run, and counts there. Opening is neither in the one nor in the other, but it is in the \
              WAF of the other tables.",

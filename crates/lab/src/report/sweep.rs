@@ -110,7 +110,7 @@ fn metrics(tables: &[&Table]) -> Vec<Metric> {
     if writes {
         metrics.push(Metric {
             title: "Write amplification".into(),
-            note: "bytes that the kernel wrote by bytes put",
+            note: "bytes that the kernel wrote by bytes put, load phase included",
             of: spread(|r| r.waf),
             text: |waf| format!("{waf:.2}"),
             tick: |waf| waf.to_string(),

@@ -14,6 +14,10 @@ fn phase(waf: [Option<[f64; 6]>; 4], put: u64) -> PhaseFigures {
         seconds: 3.0,
         logical_write_bytes: put,
         logical_read_bytes: 1_000_000,
+        write_bytes: {
+            let written = |waf: Option<f64>| waf.map(|waf| (waf * put as f64) as u64);
+            Ways { process: written(last[2]), device: written(last[3]), ..Ways::default() }
+        },
         waf: Ways { own: last[0], statistics: last[1], process: last[2], device: last[3] },
         read_amplification: Sides { process: Some(0.75), device: None },
         space_amplification: Some(1.31),
@@ -75,6 +79,44 @@ fn each_way_of_counting_has_a_line_a_shape_and_a_name() {
     }
     assert!(html.contains("a thread of its own looks at all counters") && html.contains("(here at most 0.10 %)"));
     assert!(html.contains("fills the room ahead of its writer with zeros"));
+}
+
+/// Fails if the table has what the kernel and the device counted in a phase for what was put in it, so that it is at odds with the columns of
+/// the terminal; or if a line that is of what they counted does not say so.
+#[test]
+fn each_phase_pays_in_the_table_for_what_was_put_in_it_as_in_the_terminal() {
+    // A run that writes 2,000 bytes for what loading put, and leaves 500 of its own to the next opening.
+    let mut load = phase([Some([7.5; 6]), None, Some([5.25; 6]), Some([6.0; 6])], 1_000);
+    load.unflushed_bytes = Some(2_000);
+    let mut run = phase([Some([2.75; 6]), None, Some([4.125; 6]), Some([5.0; 6])], 1_000);
+    run.unflushed_bytes = Some(500);
+    let mut record = with(record("log", "none", 1, 1_000.0), load, run);
+    (record.unflushed_write_bytes, record.waf, record.waf_by) = (500, None, crate::record::WafBy::default());
+    let html = page(std::slice::from_ref(&record), &[]).unwrap();
+    let (picture, table) = html.split_once("What storage wrote, read and kept").expect("the table");
+    for (name, cells) in [("load", ["7.50", "-", "7.25", "8"]), ("run", ["2.75", "-", "2.62", "3.50"])] {
+        let cells = cells.map(|cell| format!("<td>{cell}</td>")).concat();
+        let (_, row) = table.split_once(&format!("<td class=\"l\">{name}</td>")).expect("its row");
+        assert!(row.starts_with(&format!("<td>1.00 kB</td>{cells}")), "{name}: {}", &row[..160]);
+    }
+    let mut text = Vec::new();
+    crate::table::print(&crate::summary::tables(&[record]), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("  7.25  ") && text.contains("  2.62  "), "the terminal says the same:\n{text}");
+    let titles: Vec<&str> =
+        picture.split("<title>log, run, by ").skip(1).filter_map(|rest| rest.split('<').next()).collect();
+    let of = |way: &str| *titles.iter().find(|title| title.starts_with(way)).expect("its line");
+    assert_eq!(of("the engine's own counters"), "the engine's own counters: 2.75 at its end");
+    assert!(
+        of("the kernel").ends_with(": 4.12 at its end, as counted: what was owed before is in it, what it owes is not")
+    );
+    assert!(
+        of("the device").ends_with(": 5 at its end, as counted: what was owed before is in it, what it owes is not")
+    );
+    for words in ["the kernel and the device as they count", "WAF of the<br>phase", "WAF, load<br>included, by"] {
+        assert!(html.contains(words), "`{words}`");
+    }
+    assert!(html.contains("a short run flatters an engine that writes late"));
 }
 
 /// Fails if lines of before there were such figures give an empty picture, or none at all a page.
