@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use super::context::list;
 use crate::statistics::Ratio;
 use crate::summary::{Row, Table, sweeps};
 use crate::units::count;
@@ -24,6 +25,9 @@ const FINDINGS_MAX: usize = 12;
 const FASTEST_MAX: usize = 6;
 /// So many engines and layouts are named in one.
 const NAMES_MAX: usize = 3;
+
+/// Of fewer runs nobody knows how far a throughput spreads.
+const RUNS_MIN: usize = 3;
 
 /// The fastest rows first, then the ratios, the largest differences before the small ones.
 pub(crate) fn findings(tables: &[Table]) -> Vec<Finding> {
@@ -80,8 +84,9 @@ fn workload(table: &Table) -> String {
 
 /// The fastest in each of `tables`, which together are called `name`.
 fn fastest(name: &str, tables: &[&Table]) -> Option<Finding> {
-    let best: Vec<&Row> = tables.iter().filter_map(|table| competitors(table).max_by(by_throughput)).collect();
-    let is_contested = tables.iter().any(|table| competitors(table).count() > 1);
+    let leads: Vec<Lead<'_>> = tables.iter().filter_map(|table| Lead::of(table)).collect();
+    let best: Vec<&Row> = leads.iter().map(|lead| lead.first).collect();
+    let is_contested = leads.iter().any(|lead| lead.second.is_some());
     let mut winners: Vec<(&str, usize)> = Vec::new();
     for row in &best {
         match winners.iter_mut().find(|(label, _)| *label == row.label) {
@@ -106,9 +111,63 @@ fn fastest(name: &str, tables: &[&Table]) -> Option<Finding> {
     Some(Finding {
         about: if is_contested { format!("Fastest in {name}{over}") } else { format!("Throughput in {name}{over}") },
         figure: if low < high { format!("{} to {}/s", count(low), count(high)) } else { format!("{}/s", count(high)) },
-        text: if is_contested { text } else { format!("{text}, measured alone") },
+        text: if is_contested { text + &doubts(&leads) } else { format!("{text}, measured alone") },
         class: "",
     })
+}
+
+/// Who is ahead in a table by the median, and what that is worth.
+struct Lead<'a> {
+    first: &'a Row,
+    second: Option<&'a Row>,
+    /// Those whose runs, from the slowest to the fastest, meet those of the first: chance may have put it before them.
+    met: Vec<&'a Row>,
+}
+
+impl<'a> Lead<'a> {
+    fn of(table: &'a Table) -> Option<Self> {
+        let mut rows: Vec<&Row> = competitors(table).collect();
+        rows.sort_by(by_throughput);
+        let first = rows.pop()?;
+        rows.reverse();
+        let second = rows.first().copied();
+        let met = rows.into_iter().filter(|row| row.ops_per_s.max >= first.ops_per_s.min).collect();
+        Some(Self { first, second, met })
+    }
+
+    /// The first or the second, where it has too few runs to be told apart from anything.
+    fn few(&self) -> Option<&'a Row> {
+        let second = self.second?;
+        [self.first, second].into_iter().find(|row| row.ops_per_s.runs < RUNS_MIN)
+    }
+}
+
+/// Why those in front may not be the fastest, to be said after their names; nothing where they are told apart from all others.
+fn doubts(leads: &[Lead<'_>]) -> String {
+    if let [lead] = leads {
+        let few = lead.few().map_or(String::new(), |row| {
+            let runs =
+                if row.ops_per_s.runs == 1 { "one run".to_owned() } else { format!("{} runs", row.ops_per_s.runs) };
+            if row.label == lead.first.label {
+                format!(", of {runs}")
+            } else {
+                format!(", beside {runs} of {}", row.label)
+            }
+        });
+        let mut met: Vec<String> = lead.met.iter().take(NAMES_MAX).map(|row| row.label.clone()).collect();
+        if lead.met.len() > NAMES_MAX {
+            met.push(format!("{} more", lead.met.len() - NAMES_MAX));
+        }
+        return if met.is_empty() { few } else { format!("{few}, not told apart from {}", list(&met)) };
+    }
+    let of = |words: &str, is: &dyn Fn(&Lead<'_>) -> bool| match leads.iter().filter(|lead| is(lead)).count() {
+        0 => None,
+        times => Some(format!("{words} in {times} of {}", leads.len())),
+    };
+    let few = of(&format!("of fewer than {RUNS_MIN} runs"), &|lead| lead.few().is_some());
+    let met = of("not told apart from the next", &|lead| !lead.met.is_empty());
+    let all: Vec<String> = [few, met].into_iter().flatten().collect();
+    if all.is_empty() { String::new() } else { format!("; {}", all.join(", ")) }
 }
 
 /// The null engine is what the driver costs, no competitor; nor is a row with wrong answers.
@@ -184,7 +243,10 @@ mod tests {
         let found = findings(&tables(&records));
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].about, "Fastest in workload A, 2 threads (3 of them)");
-        assert_eq!((found[0].figure.as_str(), found[0].text.as_str()), ("30 to 50/s", "log in 2 of 3, lmdb in 1 of 3"));
+        assert_eq!(
+            (found[0].figure.as_str(), found[0].text.as_str()),
+            ("30 to 50/s", "log in 2 of 3, lmdb in 1 of 3; of fewer than 3 runs in 3 of 3")
+        );
         // Who runs alone wins nothing; nor does one whose answers are wrong.
         records.retain(|record| record.engine == "lmdb");
         let found = findings(&tables(&records));
@@ -210,6 +272,55 @@ mod tests {
         let about: Vec<_> = found.iter().map(|finding| finding.about.as_str()).collect();
         let of = |workload: &str| format!("Fastest in workload {workload} (4 of them)");
         assert_eq!(about, [of("A"), of("B"), of("C")]);
-        assert_eq!(found[2].text, "log in 2 of 4, lmdb in 2 of 4");
+        assert_eq!(found[2].text, "log in 2 of 4, lmdb in 2 of 4; of fewer than 3 runs in 4 of 4");
+    }
+
+    /// Fails if one whose runs meet those of others, or that has too few of them, is called the fastest without a word.
+    #[test]
+    fn who_is_ahead_by_the_median_alone_is_not_told_apart() {
+        type Runs<'a> = (&'a str, &'a [f64]);
+        let of = |value_bytes, rows: &[Runs<'_>]| -> Vec<_> {
+            let runs = |(engine, runs): &Runs<'_>| {
+                let of = |(i, ops): (u32, &f64)| {
+                    let mut record = record(engine, "none", i, *ops);
+                    record.value_bytes = value_bytes;
+                    record
+                };
+                (1..).zip(*runs).map(of).collect::<Vec<_>>()
+            };
+            rows.iter().flat_map(runs).collect()
+        };
+        let text = |rows: &[Runs<'_>]| findings(&tables(&of(100, rows))).remove(0).text;
+        let (fast, slow) = ([30.0, 32.0, 34.0], [10.0, 11.0, 12.0]);
+        assert_eq!(text(&[("log", &fast), ("lmdb", &slow)]), "log", "every run was faster than all of the other");
+        let wide = [10.0, 11.0, 31.0];
+        assert_eq!(text(&[("log", &fast), ("lmdb", &wide)]), "log, not told apart from lmdb");
+        assert_eq!(text(&[("lmdb", &wide), ("b", &slow), ("log", &fast)]), "log, not told apart from lmdb");
+        // The third by the median reaches further than the second.
+        let (second, third) = ([28.0, 29.0, 29.5], [1.0, 2.0, 40.0]);
+        assert_eq!(text(&[("log", &fast), ("b", &second), ("c", &third)]), "log, not told apart from c");
+        let rows = ["a", "b", "c", "d", "e"].map(|engine| (engine, &wide[..]));
+        assert_eq!(text(&[&rows[..3], &[("log", &fast)]].concat()), "log, not told apart from c, b and a");
+        assert_eq!(text(&[&rows[..], &[("log", &fast)]].concat()), "log, not told apart from e, d, c and 2 more");
+        assert_eq!(text(&[("log", &fast[..1]), ("lmdb", &slow)]), "log, of one run");
+        assert_eq!(text(&[("log", &fast[..2]), ("lmdb", &slow[..1])]), "log, of 2 runs");
+        assert_eq!(text(&[("log", &fast), ("lmdb", &slow[..1])]), "log, beside one run of lmdb");
+        assert_eq!(text(&[("log", &fast[..2]), ("lmdb", &wide)]), "log, of 2 runs, not told apart from lmdb");
+        // Of several tables, how often.
+        let tables_of = |all: &[&[Runs<'_>]]| {
+            let records: Vec<_> = (100..).zip(all).flat_map(|(bytes, rows)| of(bytes, rows)).collect();
+            findings(&tables(&records)).remove(0).text
+        };
+        let (clear, met, few): (&[Runs<'_>], &[Runs<'_>], &[Runs<'_>]) = (
+            &[("log", &fast), ("lmdb", &slow)],
+            &[("log", &fast), ("lmdb", &wide)],
+            &[("log", &slow[..1]), ("lmdb", &fast[..2])],
+        );
+        assert_eq!(tables_of(&[clear, clear]), "log");
+        assert_eq!(tables_of(&[clear, met, clear]), "log; not told apart from the next in 1 of 3");
+        assert_eq!(
+            tables_of(&[clear, met, few]),
+            "log in 2 of 3, lmdb in 1 of 3; of fewer than 3 runs in 1 of 3, not told apart from the next in 1 of 3"
+        );
     }
 }

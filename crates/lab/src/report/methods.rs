@@ -74,6 +74,11 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
              until half a second has nine tenths of that.",
         ),
         (
+            any(&|r| r.label() != records[0].label()),
+            "The fastest of a workload is the engine and layout with the largest median. It is told apart from another where each of its runs \
+             was faster than all of the other's, and both have at least three.",
+        ),
+        (
             true,
             "Latencies come from histograms with three significant digits. In a closed loop they count from the call, in an \
              open loop from the moment at which the schedule wanted the call.",
