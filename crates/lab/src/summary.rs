@@ -75,7 +75,7 @@ pub struct Row {
     pub lines: Vec<usize>,
     /// Operations per second.
     pub ops_per_s: Spread,
-    /// For each kind of operation, the median of each figure over the repetitions.
+    /// For each kind of operation, the median of each figure over the repetitions that did any; nothing but zeros where none did.
     pub latency: BTreeMap<String, Latency>,
     /// Write amplification (median).
     pub waf: Option<f64>,
@@ -313,8 +313,9 @@ fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
         .keys()
         .map(|kind| {
             let figure = |of: fn(&Latency) -> u64| {
-                Spread::of(told(&records).filter_map(|r| r.latency_ns.get(kind)).map(|l| of(l) as f64))
-                    .map_or(0, |s| s.median as u64)
+                // Where there was no such operation, none of them took no time.
+                let done = told(&records).filter_map(|r| r.latency_ns.get(kind)).filter(|l| l.count > 0);
+                Spread::of(done.map(|l| of(l) as f64)).map_or(0, |s| s.median as u64)
             };
             let latency = Latency {
                 count: figure(|l| l.count),
@@ -420,6 +421,25 @@ mod tests {
         assert_eq!((row.ops_per_s.max, row.ops_per_s.runs, row.errors), (110.0, 7, 6), "nor in any figure");
         let ratio = row.ratio.unwrap();
         assert!(ratio.pairs == 7 && (ratio.max - 1.1).abs() < 1e-9, "{ratio:?}");
+    }
+
+    /// Fails if a kind that some runs did nothing of is quicker for that.
+    #[test]
+    fn operations_that_were_not_done_took_no_time_at_all_and_count_for_none() {
+        let records: Vec<_> = (1..=3)
+            .map(|repetition| {
+                let mut record = record("lmdb", "none", repetition, 1.0);
+                if repetition < 3 {
+                    record.latency_ns.insert("update".into(), Latency::default());
+                }
+                record.latency_ns.insert("scan".into(), Latency::default());
+                record
+            })
+            .collect();
+        let latency = &tables(&records)[0].rows[0].latency;
+        let update = latency["update"];
+        assert_eq!((update.count, update.p50, update.p99, update.max), (500, 310, 1_400, 210_000));
+        assert_eq!(latency["scan"], Latency::default());
     }
 
     #[test]

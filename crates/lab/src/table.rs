@@ -101,7 +101,8 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
         .enumerate()
         .map(|(i, (kind, latency))| {
             let first = |text: String| if i == 0 { text } else { String::new() };
-            let at = |of: fn(&Latency) -> u64| latency.map_or(String::new(), |l| duration_ns(of(l) as f64));
+            let time = |of: fn(&Latency) -> u64, l: &Latency| (l.count > 0).then(|| duration_ns(of(l) as f64));
+            let at = |of: fn(&Latency) -> u64| latency.map_or(String::new(), |l| told(time(of, l)));
             header
                 .iter()
                 .map(|column| match *column {
@@ -248,6 +249,18 @@ mod tests {
         assert!(some.contains("  1.25  ") && !some.contains("9.75"), "{some}");
         let none = shown(&[of(1, 9_750, 1)]);
         assert!(none.contains("  9.75  "), "{none}");
+    }
+
+    /// Fails if operations that were not done are said to take 0 ns.
+    #[test]
+    fn operations_that_were_not_done_have_no_latency() {
+        let mut record = record("lmdb", "none", 1, 1_000.0);
+        record.latency_ns.insert("scan".into(), crate::record::Latency::default());
+        let mut text = Vec::new();
+        super::print(&tables(&[record]), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let scan = text.lines().find(|line| line.contains(" scan ")).unwrap();
+        assert_eq!(scan.split_whitespace().collect::<Vec<_>>(), ["scan", "-", "-", "-"], "{text}");
     }
 
     #[test]

@@ -362,7 +362,8 @@ fn interval(ratio: Ratio) -> String {
 }
 
 fn percentiles(kind: &str, latency: &Latency) -> Line {
-    let text = |ns: u64| duration_ns(ns as f64);
+    // Operations that were not done took no time at all.
+    let text = |ns: u64| if latency.count > 0 { duration_ns(ns as f64) } else { "-".to_owned() };
     Line {
         kind: kind.replace('_', "-"),
         p50: text(latency.p50),

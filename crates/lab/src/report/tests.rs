@@ -507,3 +507,13 @@ fn paper_is_light_and_shows_what_a_screen_folds_up() {
     }
     assert!(html.contains("\"beforeprint\""), "for browsers without that selector");
 }
+
+/// Fails if operations that were not done are said to take 0 ns.
+#[test]
+fn operations_that_were_not_done_have_no_latency_in_the_table_either() {
+    let mut record = record("lmdb", "none", 1, 1_000.0);
+    record.latency_ns.insert("scan".into(), crate::record::Latency::default());
+    let html = super::page(&[record], &[]).unwrap();
+    let (_, figures) = html.split_once("<td class=\"l\">scan</td>").unwrap();
+    assert!(figures.starts_with(&"<td>-</td>".repeat(5)), "{}", &figures[..100]);
+}
