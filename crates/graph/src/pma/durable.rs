@@ -354,9 +354,9 @@ impl<L: Layout> DurableChanging<L> {
     /// failed write or sync: the graph is read-only until it is opened again. Others mean that the batch may or may not be there then.
     /// That it could not be saved is no error of a batch: [`last_save_error`](Self::last_save_error).
     pub fn apply(&self, updates: &[Update], durability: Durability) -> Result<u64> {
-        let (number, bytes) = self.inner.bring(updates, durability)?;
+        let (number, bytes, merged) = self.inner.bring(updates, durability)?;
         self.count(bytes);
-        Ok(number)
+        merged.map(|()| number)
     }
 
     /// So many bytes of batches more: see to it that the graph is saved when that is due.
@@ -459,8 +459,8 @@ impl<L: Layout> Inner<L> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keep a batch and take it in: its number, and how many bytes were kept.
-    fn bring(&self, updates: &[Update], durability: Durability) -> Result<(u64, u64)> {
+    /// Keep a batch and take it in: its number, how many bytes were kept, and whether what became due could be merged.
+    fn bring(&self, updates: &[Update], durability: Durability) -> Result<(u64, u64, Result<()>)> {
         if Changing::<L>::are_few(updates) && self.kept.is_quick() {
             return self.bring_few(updates, durability);
         }
@@ -478,13 +478,12 @@ impl<L: Layout> Inner<L> {
             let (_, due) = self.turn.take(number, || self.graph.admit(updates, prepared))??;
             Ok::<_, Error>((number, due))
         })?;
-        self.merge(&due)?;
-        Ok((number, bytes_kept))
+        Ok((number, bytes_kept, self.merge(&due)))
     }
 
     /// The same for few updates, where durability costs some instructions and no call: without memory of its own, and as a rule nobody's record
     /// comes between a batch's record and its turn, so that two threads take turns at one lock and need not sleep.
-    fn bring_few(&self, updates: &[Update], durability: Durability) -> Result<(u64, u64)> {
+    fn bring_few(&self, updates: &[Update], durability: Durability) -> Result<(u64, u64, Result<()>)> {
         self.turn.check()?;
         self.graph.check_room_for_few(updates)?;
         let mut record = record::Few::of(updates);
@@ -496,8 +495,7 @@ impl<L: Layout> Inner<L> {
             let (_, due) = taken.map_or_else(|| self.turn.take(number, admit), Ok)??;
             Ok::<_, Error>((number, due))
         })?;
-        self.merge(&due)?;
-        Ok((number, bytes_kept))
+        Ok((number, bytes_kept, self.merge(&due)))
     }
 
     /// Merge what became due by a batch that was taken in.

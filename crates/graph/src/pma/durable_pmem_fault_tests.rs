@@ -51,6 +51,33 @@ fn damage_is_told_with_its_place() {
     assert_eq!(open(&medium).err().unwrap().kind(), ErrorKind::Unsupported);
 }
 
+/// Fails when the log is taken to end there, and what was acknowledged behind it is made zeros before anybody is told.
+#[test]
+fn damage_in_what_the_image_has_is_told_and_what_lies_behind_it_is_left() {
+    let medium = Recorder::new();
+    create(&medium, Shape::DIRECTED, &Ids::dense(30), &[]).unwrap();
+    let graph = open(&medium).unwrap();
+    for n in 0..20 {
+        graph.apply(&[Update::InsertEdge(n, n + 1)], Durability::Sync).unwrap();
+        if n == 12 {
+            graph.checkpoint().unwrap();
+        }
+    }
+    drop(graph);
+    let names = medium.names().unwrap();
+    let last = names.iter().rfind(|name| name.starts_with("log-")).unwrap();
+    let first = u64::from_str_radix(&last["log-".len()..], 16);
+    assert!(first.as_ref().is_ok_and(|first| *first < 12), "{last}: the image has nothing of it");
+    let mut region = medium.open(last).unwrap();
+    let byte = region.bytes()[2];
+    region.store(2, &[byte ^ 1]);
+    let damaged = region.bytes().to_vec();
+    let error = open(&medium).err().expect("it is damaged");
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert!(error.place().is_some_and(|(path, _)| path.ends_with(last)), "{error}");
+    assert!(medium.open(last).unwrap().bytes() == damaged, "what was whole is gone");
+}
+
 /// A recorder of which something fails.
 struct Faulty(Recorder, Fault);
 
@@ -144,7 +171,9 @@ impl Region for FailingRegion {
         self.0.write_back(offset, bytes);
     }
     fn fence(&mut self) -> std::io::Result<()> {
-        if self.1.load(Relaxed) && !self.2 { Err(as_planned()) } else { self.0.fence() }
+        // As a device without room may say it: not that nothing has changed.
+        let failed = || std::io::Error::new(std::io::ErrorKind::StorageFull, "as planned");
+        if self.1.load(Relaxed) && !self.2 { Err(failed()) } else { self.0.fence() }
     }
 }
 
@@ -224,6 +253,10 @@ fn a_fence_that_fails_ends_writing(size: usize) {
     fails.store(true, Relaxed);
     let error = graph.apply(&vec![Update::InsertEdge(1, 2); size], Durability::Sync).unwrap_err();
     assert!(error.to_string().contains("as planned"), "{error}");
+    assert!(
+        matches!(error.kind(), ErrorKind::Io | ErrorKind::Poisoned),
+        "it is not known that nothing has changed: {error:?}"
+    );
     fails.store(false, Relaxed);
     // Nobody asks a second time: what the first fence has left is not known.
     for durability in [Durability::Os, Durability::Sync] {
@@ -317,6 +350,25 @@ fn a_fence_of_the_root_that_fails_ends_saving_and_not_writing() {
         assert_eq!((graph.neighbors(0), graph.neighbors(1)), (Some(vec![1]), Some(vec![2])), "{crash:?}");
         graph.checkpoint().unwrap();
     }
+}
+
+/// Fails when a graph is saved once more after a save of which nobody knows whether it counts: the root may lead to an image that is replaced.
+#[test]
+fn a_panic_while_the_root_is_stored_ends_saving_and_not_writing() {
+    let (medium, fails) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
+    create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
+    let wrapped: Arc<dyn Medium> = Arc::new(Faulty(medium.clone(), Fault::Panics("graph.pmem", fails.clone())));
+    let graph = Durable::open_on(wrapped, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
+    graph.apply(&[Update::InsertEdge(0, 1)], Durability::Sync).unwrap();
+    fails.store(true, Relaxed);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| graph.checkpoint())).is_err());
+    fails.store(false, Relaxed);
+    graph.apply(&[Update::InsertEdge(1, 2)], Durability::Sync).unwrap();
+    assert_eq!(graph.checkpoint().unwrap_err().kind(), ErrorKind::Poisoned, "either root may count");
+    drop(graph);
+    let graph = open(&medium).unwrap();
+    assert_eq!((graph.neighbors(0), graph.neighbors(1)), (Some(vec![1]), Some(vec![2])));
+    graph.checkpoint().unwrap();
 }
 
 #[test]

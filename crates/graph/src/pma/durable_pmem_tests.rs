@@ -140,7 +140,8 @@ fn run(medium: &Recorder, random: &mut Random) -> Result<History> {
                 let (batches, noted) = (more_batches(&mut history, 1 + random.below(4), random), promises.clone());
                 *graph.inner.meanwhile.lock().unwrap() = Some(Box::new(move |inner: &Inner<Image>| {
                     for (batch, durability) in batches {
-                        let (number, bytes) = inner.bring(&batch, durability).unwrap();
+                        let (number, bytes, merged) = inner.bring(&batch, durability).unwrap();
+                        merged.unwrap();
                         inner.logged.fetch_add(bytes, Relaxed);
                         noted.lock().unwrap().push((at.event_count(), number as usize, durability));
                     }

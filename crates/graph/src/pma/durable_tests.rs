@@ -149,7 +149,8 @@ fn run(io: &SimIo, random: &mut Random) -> History {
                 let batches: Vec<_> = (0..count).map(|_| history.more(random)).collect();
                 *graph.inner.meanwhile.lock().unwrap() = Some(Box::new(move |inner: &Inner<Image>| {
                     for (batch, durability) in batches {
-                        let (number, bytes) = inner.bring(&batch, durability).unwrap();
+                        let (number, bytes, merged) = inner.bring(&batch, durability).unwrap();
+                        merged.unwrap();
                         inner.logged.fetch_add(bytes, Relaxed);
                         noted.lock().unwrap().push((at.event_count(), number as usize, durability));
                     }

@@ -17,7 +17,7 @@
 //!    as merging it once, so that it does no harm when some of it came in before.
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use biombo_base::Result;
 
@@ -195,7 +195,9 @@ impl<L: Layout> Side<L> {
             let section = self.sections()[*number as usize].clone();
             let body = match section.body.try_lock() {
                 Ok(body) => Some(body),
-                Err(_) => {
+                // Nobody is merging: whoever was has panicked.
+                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {
                     let is_far_behind = {
                         let log = locked(&section.log);
                         log.changes.len() > log.due * Tuning::BEHIND
@@ -409,5 +411,29 @@ impl Grouped {
     /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.changes.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pma::Image;
+
+    /// Fails when a lock that a panic has left is taken for one that somebody holds, so that the section is merged only when it is far behind.
+    #[test]
+    fn a_section_whose_merge_panicked_is_merged_by_the_next_who_finds_it_due() {
+        let side = Side::<Image>::new(Tuning::EAGER).expect("memory");
+        side.grow(1);
+        let section = side.sections()[0].clone();
+        let panics = || {
+            let _body = section.body.lock();
+            panic!("this panic is meant");
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err() && section.body.is_poisoned());
+        let mut due = Vec::new();
+        side.append_few((0..5).map(|neighbor| (0, neighbor, true)), &mut due);
+        assert_eq!(due, [0]);
+        side.merge_due(&due, &mut Scratch::default()).expect("merged");
+        assert!(locked(&section.log).changes.is_empty(), "nobody merged them");
     }
 }

@@ -11,7 +11,7 @@
 //! Batches of threads that wait for each other make a group: who comes first stores all of them, writes back and fences once. Where a fence is
 //! an instruction, a batch of few updates waits for the lock and is stored alone: that costs less than telling another thread of it.
 //!
-//! When a segment is half full, the next one is made, aside: [`spare`].
+//! When a segment is half full, the next one is made, aside: [`spare`](super::spare).
 //!
 //! Invariants:
 //! 1. Records stand in the order of their numbers, without a gap, within a segment and from one to the next. All of a segment is persistent
@@ -28,7 +28,7 @@
 //! reads them, and whoever relies on them must not lose them: invariant 3.
 //!
 //! What it does not do: tell a record that the medium has damaged at the very end of the log from one that a crash has torn. Damage before
-//! the last segment is told.
+//! the last segment, or in what the image has, is told.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -38,7 +38,7 @@ use biombo_base::coding::{get_u32, put_u32};
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_journal::Durability;
 
-use super::spare::{self, Spare};
+use super::spare::Spare;
 use super::{Place, Visit, number_in};
 use crate::media::Backing;
 use crate::media::persistent::{LINE_BYTES, Region};
@@ -154,6 +154,11 @@ impl Drop for Group<'_> {
     }
 }
 
+/// An error after which it is not known what is persistent. `Full` would say that nothing was changed and the next try may do.
+pub(super) fn unknown(error: Error) -> Error {
+    if error.kind() == ErrorKind::Full { Error::new(ErrorKind::Io, error.to_string()) } else { error }
+}
+
 impl Tail {
     /// Make all records persistent.
     fn fence(&mut self) -> Result<()> {
@@ -165,7 +170,7 @@ impl Tail {
             let fenced = self.region.fence();
             fenced.map_err(|error| {
                 self.failed = Some(error.to_string());
-                Error::io("make the log of the graph durable", error)
+                unknown(Error::io("make the log of the graph durable", error))
             })?;
             self.fenced = self.end;
         }
@@ -240,6 +245,11 @@ impl Log {
         }
         let last = firsts[firsts.len() - 1];
         let (mut region, end) = walk(place, identity, last, &mut next, visit)?;
+        if next < applied {
+            // All that the image has was durable before it was: this is no torn end, and what lies behind it may be whole.
+            let what = format!("record {next} is damaged or missing: the image has those before {applied}");
+            return Err(place.damaged(&name(last), end, what));
+        }
         clear(&mut *region, end);
         region.fence().map_err(place.refused("write", &name(last)))?;
         let ask_at = half(&*region);
@@ -360,10 +370,8 @@ impl Log {
     fn begin_segment(&self, tail: &mut Tail, bytes: u64) -> Result<()> {
         tail.fence()?;
         let name = name(tail.next);
-        let region = match self.spare.take(bytes) {
-            Some(spare) => self.place.medium.rename(spare::NAME, &name).map(|()| spare),
-            None => self.place.medium.create(&name, bytes.max(self.segment_bytes)),
-        };
+        let make = || self.place.medium.create(&name, bytes.max(self.segment_bytes));
+        let region = self.spare.take(bytes, &name).unwrap_or_else(make);
         tail.region = region.map_err(self.place.refused("write", &name)).inspect_err(|error| {
             // Without room no name has changed. Otherwise the segment may be there, and no record may come before it any more.
             if error.kind() != ErrorKind::Full {

@@ -213,7 +213,7 @@ impl Pmem {
             Err(error) if error.kind() == ErrorKind::Full && self.log.give_room_back() => write()?,
             written => written?,
         }
-        root.store(slot).map_err(self.place.refused("write", root::NAME))?;
+        root.store(slot).map_err(self.place.refused("write", root::NAME)).map_err(log::unknown)?;
         self.log.trim(applied)?;
         let name = image_name(before.generation);
         self.place.medium.remove(&name).map_err(self.place.refused("remove", &name))

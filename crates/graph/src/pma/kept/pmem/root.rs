@@ -147,12 +147,14 @@ impl Root {
         self.failed.as_ref().map_or(Ok(()), |why| Err(Error::poisoned(why)))
     }
 
-    /// Another slot counts, the next in sequence, from when this returns: one store of a line, one write-back, one fence.
+    /// Another slot counts, the next in sequence, from when this returns: one store of a line, one write-back, one fence. Until then either may.
     pub(super) fn store(&mut self, slot: Slot) -> std::io::Result<()> {
+        // Also where a panic ends it: who stored another image under the name that this slot leads to would take its image away.
+        self.failed = Some("a thread ended in the middle of saving".to_owned());
         self.region.store(slot.offset(), &slot.encode(self.identity));
         self.region.write_back(slot.offset(), LINE_BYTES);
         self.region.fence().inspect_err(|error| self.failed = Some(error.to_string()))?;
-        self.slot = slot;
+        (self.slot, self.failed) = (slot, None);
         Ok(())
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! Invariants:
 //! 1. A spare segment is zeros, persistently, and nobody stores anything there before it has the name of a segment.
-//! 2. It is used once: whoever takes it gives it that name, or leaves it.
+//! 2. It is used once: whoever takes it gives it that name in the same step, so that nobody makes another one under the old name in between.
 //!
 //! Crash argument: its name is none that the log goes by, and whoever opens the graph removes it. From when it is renamed it is what
 //! [`Medium::create`](crate::media::persistent::Medium::create) would have made.
 
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use biombo_base::Result;
@@ -28,7 +29,7 @@ pub(super) struct Spare {
 struct Shared {
     place: Place,
     bytes: u64,
-    /// Held while one is being made: whoever needs it waits for that.
+    /// Held while one is being made or gets another name: the one in here is the one that is called [`NAME`].
     made: Mutex<Option<Box<dyn Region>>>,
 }
 
@@ -66,11 +67,20 @@ impl Spare {
         }
     }
 
-    /// The one that was made, if that has room for `bytes`. Whoever takes it renames it.
-    pub(super) fn take(&self, bytes: u64) -> Option<Box<dyn Region>> {
+    /// The one that was made, which is called `name` now, if it has room for `bytes`.
+    pub(super) fn take(&self, bytes: u64, name: &str) -> Option<std::io::Result<Box<dyn Region>>> {
         let mut made = self.shared.made();
-        let is_large = made.as_ref().is_some_and(|region| region.bytes().len() as u64 >= bytes);
-        if is_large { made.take() } else { None }
+        let spare = made.take_if(|region| region.bytes().len() as u64 >= bytes)?;
+        match self.shared.place.medium.rename(NAME, name) {
+            Ok(()) => Some(Ok(spare)),
+            Err(error) => {
+                if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+                    // No name has changed: it is one still, whose room can be given back.
+                    *made = Some(spare);
+                }
+                Some(Err(error))
+            }
+        }
     }
 
     /// Give its room back; whether there was one.
@@ -85,5 +95,86 @@ impl Drop for Spare {
     fn drop(&mut self) {
         self.maker = None;
         self.give_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::PathBuf;
+    use std::sync::Weak;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::media::persistent::Medium;
+    use crate::media::persistent::recorder::Recorder;
+
+    /// A medium on which somebody makes another spare segment just before one gets its name, as far as he is let.
+    struct Overtaken {
+        recorder: Recorder,
+        by: Mutex<Weak<Shared>>,
+        /// There is no room for names meanwhile.
+        is_full: AtomicBool,
+    }
+
+    impl Medium for Overtaken {
+        fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            if self.is_full.load(Ordering::Relaxed) {
+                return Err(ErrorKind::StorageFull.into());
+            }
+            let other = self.by.lock().expect("no panic").upgrade().expect("the spare segment's owner");
+            let (say, heard) = channel();
+            std::thread::spawn(move || {
+                other.make();
+                _ = say.send(());
+            });
+            _ = heard.recv_timeout(Duration::from_millis(200));
+            self.recorder.rename(from, to)
+        }
+
+        fn settle(&self) -> io::Result<()> {
+            self.recorder.settle()
+        }
+
+        fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn Region>> {
+            self.recorder.create(name, bytes)
+        }
+
+        fn open(&self, name: &str) -> io::Result<Box<dyn Region>> {
+            self.recorder.open(name)
+        }
+
+        fn remove(&self, name: &str) -> io::Result<()> {
+            self.recorder.remove(name)
+        }
+
+        fn names(&self) -> io::Result<Vec<String>> {
+            self.recorder.names()
+        }
+    }
+
+    /// Fails when the name goes to a segment that was made after the one that is written: all that is acknowledged there would be nowhere.
+    #[test]
+    fn the_segment_that_is_taken_is_the_one_that_gets_the_name() {
+        let medium =
+            Arc::new(Overtaken { recorder: Recorder::new(), by: Mutex::default(), is_full: AtomicBool::new(true) });
+        let place = Place { medium: medium.clone(), dir: PathBuf::from("graph") };
+        let spare = Spare::new(&place, 4096, false).expect("no thread");
+        *medium.by.lock().expect("no panic") = Arc::downgrade(&spare.shared);
+        assert!(spare.take(1, "log-0").is_none(), "none was made");
+        spare.ask();
+        assert!(spare.take(4097, "log-0").is_none(), "it is too short");
+        assert!(spare.take(1, "log-0").is_some_and(|taken| taken.is_err()), "there is no room for its name");
+        assert!(spare.give_back() && !spare.give_back(), "it is left where it was");
+        medium.is_full.store(false, Ordering::Relaxed);
+        spare.ask();
+        let mut taken = spare.take(4096, "log-1").expect("it was made").expect("renamed");
+        taken.store(0, b"acknowledged");
+        taken.write_back(0, 12);
+        taken.fence().expect("durable");
+        let found = medium.open("log-1").expect("it has the name");
+        assert!(found.bytes().starts_with(b"acknowledged"), "another segment has the name");
     }
 }
