@@ -6,6 +6,7 @@
 //! - [`published`]: values that are read with one load and replaced as a whole;
 //! - [`mod@prefetch`]: asking for memory ahead of its use;
 //! - [`coding`], [`checksum`], [`clock`]: integers in bytes, CRC-32C, time that only goes forward;
+//! - [`size`]: numbers of bytes as people write them;
 //! - [`topology`]: processors, NUMA nodes, pinning; [`numa`]: which nodes memory lies on.
 #![deny(missing_docs)]
 
@@ -17,6 +18,7 @@ pub mod io;
 pub mod numa;
 pub mod prefetch;
 pub mod published;
+pub mod size;
 pub mod topology;
 
 pub use error::{Error, ErrorKind, Result};

@@ -30,7 +30,7 @@ pub use biombo_base::{Error, ErrorKind, Result};
 pub use capabilities::Capabilities;
 pub use contract::{Cursor, Damage, Engine, Loss, Repaired, Snapshot};
 pub use durability::Durability;
-pub use registry::{EngineKind, OpenOptions, Registry, Repair};
+pub use registry::{EngineKind, OpenOptions, Registry, Repair, RepairMode};
 pub use stats::{Compaction, CompactionTail, IndexFigures, Segments, Stats};
 pub use value::Value;
 

@@ -50,11 +50,20 @@ pub const NOT_INSTALLED: &str = "not installed";
 /// Opens an instance.
 pub type Open = Arc<dyn Fn(&OpenOptions) -> Result<Arc<dyn Engine>> + Send + Sync>;
 
-/// Repairs an instance that nobody has open, and tells of everything that is damaged.
+/// What a repair may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RepairMode {
+    /// Tell of what is damaged, and change nothing.
+    Inspect,
+    /// Make the instance one that opens.
+    Mend,
+}
+
+/// Repairs an instance that nobody has open, or inspects one that does not open, and tells of everything that is damaged.
 ///
 /// What is sound is kept: damage costs the records that it lies in. Afterwards the instance opens and verifies clean; cut short
 /// by a crash, it can be run again. An instance without damage is not changed. `Busy` while it is open.
-pub type Repair = Arc<dyn Fn(&OpenOptions, &mut dyn FnMut(Loss)) -> Result<Repaired> + Send + Sync>;
+pub type Repair = Arc<dyn Fn(&OpenOptions, RepairMode, &mut dyn FnMut(Loss)) -> Result<Repaired> + Send + Sync>;
 
 /// One engine that this build has.
 #[derive(Clone)]

@@ -1,7 +1,8 @@
 //! Segments written apart from the log's order: copies of records that are moved.
 //!
-//! After a crash while one is written, a `.new` is left, which opening removes; when it was finished and not installed, a
-//! `.seg` that the manifest does not name, which opening removes too. It is complete and synced before it is named.
+//! After a crash while one is written, or before it is installed, a `.new` is left, which opening removes; in the middle of installing it, a
+//! `.seg` that the manifest does not name, which opening removes too. It is complete and synced before it gets that name, and has it, durably,
+//! before the manifest says so; both under the same hold of the manifest, as all names in the directory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use biombo_base::io::{File, Io, OpenMode};
 use biombo_base::{Error, Result};
 
+use crate::failure::Failure;
 use crate::footer::encode_footer;
 use crate::format::{
     FLAG_LAST_OF_WRITE, FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, SegmentHeader, record_bytes,
@@ -157,13 +159,8 @@ impl ColdWriter {
         };
         self.file.write_at(&header.encode(), 0).map_err(|e| self.failed("write", e))?;
         self.file.sync().map_err(|e| self.failed("sync", e))?;
-        let Self { mut unnamed, .. } = self;
-        let (from, to) = (Name::New(number).path(&unnamed.dir), Name::Segment(number).path(&unnamed.dir));
-        let named = unnamed.io.rename(&from, &to).and_then(|()| unnamed.io.sync_dir(&unnamed.dir));
-        unnamed.path = Some(to);
-        named.map_err(|e| Error::io(format_args!("name segment {number}"), e))?;
         let found = Found { header, seal, file_bytes, unsettled: None };
-        Ok(ColdSegment { unnamed, found })
+        Ok(ColdSegment { unnamed: self.unnamed, found })
     }
 
     fn failed(&self, doing: &str, e: std::io::Error) -> Error {
@@ -180,6 +177,17 @@ impl ColdSegment {
     /// The length of its file.
     pub fn bytes(&self) -> u64 {
         self.found.file_bytes
+    }
+
+    /// Give it its name, durably, before the manifest names it. Nobody else gives names in the directory meanwhile: when that cannot be made
+    /// durable, theirs may be lost with it, and no other sync would say so.
+    pub(crate) fn name(&mut self) -> Result<(), Failure> {
+        let Unnamed { io, dir, number, path } = &mut self.unnamed;
+        let (from, to) = (Name::New(*number).path(dir), Name::Segment(*number).path(dir));
+        let failed = |e| Error::io(format_args!("name {}", to.display()), e);
+        io.rename(&from, &to).map_err(|e| Failure::before(failed(e)))?;
+        *path = Some(to.clone());
+        io.sync_dir(dir).map_err(|e| Failure::fatal(failed(e)))
     }
 
     pub(crate) fn installed(mut self) {

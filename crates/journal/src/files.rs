@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use biombo_base::io::{BLOCK_BYTES, File, Io, IoMode, Mapping, OpenMode};
 use biombo_base::{Error, Result};
 
+use crate::cold::ColdSegment;
 use crate::direct::DirectFile;
 use crate::edits::{Edits, Unsaid};
 use crate::failure::Failure;
@@ -417,11 +418,12 @@ impl Files {
 }
 
 impl Exchange {
-    /// Durable when this returns. `Full`: nothing was changed.
-    pub fn run(&self) -> Result<Option<Live>, Failure> {
+    /// Durable when this returns, with the name of the cold segment. `Full`: nothing was changed.
+    pub fn run(&self, named: Option<&mut ColdSegment>) -> Result<Option<Live>, Failure> {
         let edit = self.supply.edits.begin(self.numbers.len() + 3)?;
         let mut ops = Vec::with_capacity(self.numbers.len() + 3);
         let mut added = None;
+        named.map_or(Ok(()), ColdSegment::name)?;
         if let Some(cold) = self.cold {
             let SegmentHeader { number, kind, base_lsn, .. } = cold.header;
             let Supply { io, dir, .. } = &*self.supply;

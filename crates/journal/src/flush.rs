@@ -151,8 +151,7 @@ impl Flush {
                 file.sync().map_err(failed)
             }
             How::Sealed(sealing) => {
-                sealing.finish()?;
-                sealing.file().sync().map_err(failed)?;
+                sealing.sync()?;
                 sealing.open_for_readers(&*self.io);
                 Ok(())
             }

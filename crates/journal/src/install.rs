@@ -126,7 +126,7 @@ impl Installing {
         if self.done.is_some() {
             return;
         }
-        let done = self.exchange.run();
+        let done = self.exchange.run(self.cold.as_mut());
         if let Some(cold) = self.cold.take_if(|_| !matches!(done, Err(Failure::Full(_)))) {
             // If it failed in the middle, the manifest may name it.
             cold.installed();

@@ -467,7 +467,9 @@ impl Log {
         self.files.sealed(Arc::clone(&sealing), segment);
         drop(active);
         if mode == Mode::Direct {
+            // Each of its writes was durable when it returned, and so is the footer.
             sealing.finish().map_err(Failure::Fatal)?;
+            sealing.let_go();
             sealing.open_for_readers(&*self.files.io);
         } else {
             self.flush.push(Unsynced { end_lsn, how: How::Sealed(sealing) });

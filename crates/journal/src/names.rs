@@ -22,11 +22,10 @@ pub(crate) enum Name {
 impl Name {
     /// `None` for a name that a log never gives: such files are left alone.
     pub fn parse(name: &Path) -> Option<Self> {
-        let (number, kind) = name.to_str()?.split_once('.')?;
-        if number.len() != 16 {
-            return None;
-        }
-        let number = SegmentNumber(u64::from_str_radix(number, 16).ok()?.try_into().ok()?);
+        let (stem, kind) = name.to_str()?.split_once('.')?;
+        // As it is given, and not in capitals or with a sign.
+        let number = u64::from_str_radix(stem, 16).ok().filter(|number| format!("{number:016x}") == stem)?;
+        let number = SegmentNumber(number.try_into().ok()?);
         match kind {
             "seg" => Some(Self::Segment(number)),
             "new" => Some(Self::New(number)),
@@ -67,6 +66,8 @@ mod tests {
             "LOCK",
             "3.seg",
             "000000000000000g.seg",
+            "000000000000000A.seg",
+            "+000000000000003.seg",
             "0000000000000003.txt",
             "0000000000000003.seg.bak",
             "ffffffffffffffff.seg",

@@ -1,4 +1,5 @@
-//! Reading one segment's file: frames in order, and evidence of damage behind the last good one.
+//! Reading one segment's file: frames in order, and evidence of damage behind the last good one. A reader is put to rest where there are many: it
+//! has no file open then, and no window.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ const WINDOW_BYTES: usize = 256 << 10;
 pub(crate) struct SegmentReader {
     pub path: PathBuf,
     pub header: SegmentHeader,
-    pub file: Arc<dyn File>,
+    file: Option<Arc<dyn File>>,
     pub file_bytes: u64,
     seed: u32,
     window: Vec<u8>,
@@ -33,7 +34,22 @@ impl SegmentReader {
         let mut start = [0; 64];
         let got = file.read_at(&mut start, 0).map_err(reading)?;
         let header = SegmentHeader::decode(&path, &start[..got])?;
-        Ok(Self { path, header, seed: header.seed(), file, file_bytes, window: Vec::new(), window_start: 0 })
+        let seed = header.seed();
+        Ok(Self { path, header, seed, file: Some(file), file_bytes, window: Vec::new(), window_start: 0 })
+    }
+
+    /// Nothing is read of it before it is woken.
+    pub fn rest(&mut self) {
+        (self.file, self.window, self.window_start) = (None, Vec::new(), 0);
+    }
+
+    /// What is behind its header is to be read.
+    pub fn wake(&mut self, io: &dyn Io) -> Result<()> {
+        if self.file.is_none() {
+            let file = io.open(&self.path, OpenMode::READ);
+            self.file = Some(file.map_err(|e| Error::io(format_args!("read {}", self.path.display()), e))?);
+        }
+        Ok(())
     }
 
     /// Where the first frame begins.
@@ -92,7 +108,8 @@ impl SegmentReader {
             let bytes = (self.file_bytes - offset).min(count.max(WINDOW_BYTES) as u64) as usize;
             self.window.resize(bytes, 0);
             self.window_start = offset;
-            let got = self.file.read_at(&mut self.window, offset);
+            let file = self.file.as_ref().expect("invariant: it is awake while it is read");
+            let got = file.read_at(&mut self.window, offset);
             let got = got.map_err(|e| {
                 self.window.clear();
                 Error::io(format_args!("read {}", self.path.display()), e)

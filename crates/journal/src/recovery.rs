@@ -120,7 +120,13 @@ pub(crate) fn recover(
         segments.push(recovery.cold(*number, entry)?);
     }
     let hot: Vec<_> = state.entries.iter().filter(|(_, entry)| entry.kind == SegmentKind::Hot).collect();
-    let mut readers = hot.iter().map(|(number, _)| recovery.open(**number)).collect::<Result<Vec<_>>>()?;
+    // Only their headers for now: there may be more of them than files that may be open.
+    let header = |(number, _): &(&SegmentNumber, &Entry)| -> Result<SegmentReader> {
+        let mut reader = recovery.open(**number)?;
+        reader.rest();
+        Ok(reader)
+    };
+    let mut readers = hot.iter().map(header).collect::<Result<Vec<_>>>()?;
     let mut durable_lsn =
         readers.iter().map(|reader| reader.header.durable_lsn).fold(state.durable_lsn, |a, b| a.max(b));
     let mut next_lsn = Lsn::FIRST;
@@ -171,6 +177,7 @@ pub(crate) fn recover(
         let mut found = match taken {
             Taken::As(found) => found,
             Taken::No => {
+                reader.wake(io)?;
                 let replayed = replay_segment(reader, entry.seal.map(|seal| seal.end_lsn), recovery.replay)?;
                 durable_lsn = durable_lsn.max(replayed.durable_lsn);
                 let end = replayed.next_lsn;
@@ -179,9 +186,9 @@ pub(crate) fn recover(
                     unfooted.push(**number);
                 }
                 // A prepared segment that begins here shows that this one ended.
-                let goes_on = is_followed && !is_cut && begins_with(&mut later[0], end)?;
+                let goes_on = is_followed && !is_cut && begins_with(io, &mut later[0], end)?;
                 if is_cut || later.is_empty() || is_followed && !goes_on {
-                    check_end(reader, &replayed, later, durable_lsn)?;
+                    check_end(io, reader, &replayed, later, durable_lsn)?;
                 }
                 if is_cut {
                     discarded = hot[i + 1..].iter().map(|(number, _)| **number).collect();
@@ -200,6 +207,7 @@ pub(crate) fn recover(
             }
         };
         debug_assert_eq!(found.header.number, **number);
+        reader.rest();
         if is_footer_unsettled && found.seal.footer.is_some() {
             found.unsettled = found.unsettled.or(Some(found.seal.data_bytes));
         }
@@ -311,7 +319,8 @@ impl Found {
 }
 
 /// Whether the first frame of a segment begins with this record.
-fn begins_with(reader: &mut SegmentReader, lsn: Lsn) -> Result<bool> {
+fn begins_with(io: &dyn Io, reader: &mut SegmentReader, lsn: Lsn) -> Result<bool> {
+    reader.wake(io)?;
     Ok(reader.frame(SegmentReader::START)?.is_some_and(|(frame, _)| frame.first_lsn == lsn && !frame.is_footer()))
 }
 
@@ -335,6 +344,7 @@ impl Replayed {
 
 /// Whether the log may end where `reader` was left: `Corruption` when somebody says that more was durable.
 fn check_end(
+    io: &dyn Io,
     reader: &mut SegmentReader,
     replayed: &Replayed,
     later: &mut [SegmentReader],
@@ -342,11 +352,16 @@ fn check_end(
 ) -> Result<()> {
     let mut evidence = durable_lsn.max(reader.watermark_behind(replayed.end)?.unwrap_or(Lsn::FIRST));
     for later in later {
+        later.wake(io)?;
         evidence = evidence.max(later.watermark_behind(SegmentReader::START)?.unwrap_or(Lsn::FIRST));
+        later.rest();
     }
     let end = replayed.next_lsn;
     if evidence > end {
-        let what = format!("records {end} to {} were durable here and cannot be read", evidence.0 - 1);
+        let last = evidence.0 - 1;
+        let what = format!(
+            "record {end} was durable and cannot be read here; what lies behind it, up to record {last}, may be sound"
+        );
         return Err(reader.damage(replayed.end, what));
     }
     Ok(())

@@ -2,7 +2,8 @@
 //! go over to. No system call of these is made under the lock of a log that is written through mappings and has threads.
 //!
 //! The writer only hands over what is to be in the footer. The footer is written before the segment is synced, before the
-//! manifest says where it ends, and before anybody reads it; `Full` leaves it out.
+//! manifest says where it ends, and before anybody reads it; `Full` leaves it out. The file that it was written through is open until the segment
+//! is durable, and no longer: a log of thousands of segments has a handful of files open.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +43,8 @@ impl Readers {
 pub(crate) struct Sealing {
     header: SegmentHeader,
     path: PathBuf,
-    file: Arc<dyn File>,
+    /// What it was written through, until it is durable.
+    file: Mutex<Option<Arc<dyn File>>>,
     end_lsn: Lsn,
     durable_lsn: Lsn,
     /// Where its frames end.
@@ -67,6 +69,7 @@ impl Sealing {
     ) -> Self {
         let (end_lsn, data_bytes) = end;
         let (footer, done, file_bytes) = (Mutex::new(footer), OnceLock::new(), AtomicU64::new(header.capacity_bytes));
+        let file = Mutex::new(Some(file));
         Self { header, path, file, end_lsn, durable_lsn, data_bytes, footer, readers, done, file_bytes }
     }
 
@@ -74,8 +77,22 @@ impl Sealing {
         self.header.number
     }
 
-    pub fn file(&self) -> &Arc<dyn File> {
-        &self.file
+    fn file(&self) -> Arc<dyn File> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        file.expect("invariant: it is let go of when the footer is written and all of it is durable")
+    }
+
+    /// Make it durable, with its footer. After an error the log's content is unknown.
+    pub fn sync(&self) -> Result<()> {
+        self.finish()?;
+        self.file().sync().map_err(|e| Error::io("sync a sealed segment", e))?;
+        self.let_go();
+        Ok(())
+    }
+
+    /// It is durable, with its footer: the file may be closed.
+    pub fn let_go(&self) {
+        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Where it ends as far as it is known: with its footer once that is written.
@@ -95,11 +112,11 @@ impl Sealing {
         if let Some(seal) = self.done.get() {
             return Ok(*seal);
         }
-        let mut seal = self.seal();
+        let (mut seal, file) = (self.seal(), self.file());
         if !footer.is_empty() {
             let blocks = encode_footer(self.header.seed(), self.end_lsn, self.durable_lsn, &footer);
             let offset = self.data_bytes.next_multiple_of(BLOCK_BYTES as u64);
-            match self.file.write_at(&blocks, offset) {
+            match file.write_at(&blocks, offset) {
                 Ok(()) => seal.footer = Some(FooterAt { offset, bytes: footer.len() as u32 }),
                 Err(e) => {
                     let what = format_args!("write the footer of segment {}", self.header.number);
@@ -112,7 +129,7 @@ impl Sealing {
             }
         }
         let what = |e| unknown(Error::io(format_args!("seal segment {}", self.header.number), e));
-        self.file_bytes.store(self.file.len().map_err(what)?, Ordering::Relaxed);
+        self.file_bytes.store(file.len().map_err(what)?, Ordering::Relaxed);
         *footer = Vec::new();
         if let Readers::Mapped(mapping) = &self.readers
             && let Some(mapping) = mapping.upgrade()

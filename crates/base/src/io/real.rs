@@ -47,10 +47,11 @@ fn flags(direct: bool, sync: bool) -> i32 {
     flags.bits() as i32
 }
 
-/// Say what to do when no more files may be open.
+/// Say what to do when no more files may be open. It is a lack of room: nothing was changed, and the next try may do.
 fn out_of_files(e: Error) -> Error {
     let full = [Errno::MFILE, Errno::NFILE].iter().any(|full| e.raw_os_error() == Some(full.raw_os_error()));
-    if full { Error::other(format!("{e}: raise the limit of open files (ulimit -n)")) } else { e }
+    let raise = || Error::new(ErrorKind::QuotaExceeded, format!("{e}: raise the limit of open files (ulimit -n)"));
+    if full { raise() } else { e }
 }
 
 /// Let this process have as many files open as the system lets it ask for: for who keeps many. Returns the limit, if there is

@@ -7,8 +7,6 @@
 //! 3. `logical` is the sum of the keys' and values' lengths of its records that the index leads to.
 //! 4. `first_seq` is the number of its first record: no tombstone numbered so or lower deletes anything in it.
 
-use std::collections::VecDeque;
-
 use biombo_journal::SegmentNumber;
 
 use crate::record::{HEADER_BYTES, Kind, Record};
@@ -45,12 +43,14 @@ const NOTHING: Content = Content {
     logical: 0,
 };
 
-/// What the segments hold, by number.
+/// What the segments hold, by number. It takes memory for those that are there, however many there have been: what never changes keeps an old one for
+/// good.
 #[derive(Debug, Default, Clone)]
 pub struct Accounts {
-    /// The number of the first one in `segments`.
-    first: u32,
-    segments: VecDeque<Content>,
+    /// Ascending.
+    numbers: Vec<u32>,
+    /// What each of these holds.
+    contents: Vec<Content>,
 }
 
 /// What the accounts have to know of a record.
@@ -109,8 +109,8 @@ impl Accounts {
     #[inline]
     pub fn remove(&mut self, segment: SegmentNumber, record: impl Into<Item>) {
         let Item { stored_bytes, logical_bytes, .. } = record.into();
-        let at = segment.0.checked_sub(self.first).map(|at| at as usize);
-        if let Some(entry) = at.and_then(|at| self.segments.get_mut(at)) {
+        if let Ok(at) = self.find(segment) {
+            let entry = &mut self.contents[at];
             entry.live = entry.live.saturating_sub(stored_bytes);
             entry.logical = entry.logical.saturating_sub(logical_bytes);
         }
@@ -118,28 +118,27 @@ impl Accounts {
 
     /// Live bytes by segment, where there are any.
     pub fn all(&self) -> impl Iterator<Item = (SegmentNumber, u64)> {
-        let live = (self.first..).map(SegmentNumber).zip(self.segments.iter().map(|content| content.live));
+        let numbers = self.numbers.iter().copied().map(SegmentNumber);
+        let live = numbers.zip(self.contents.iter().map(|content| content.live));
         live.filter(|(_, live)| *live > 0)
     }
 
     /// A segment is no more.
     pub fn forget(&mut self, segment: SegmentNumber) {
-        *self.entry(segment) = NOTHING;
-        while self.segments.front() == Some(&NOTHING) {
-            self.segments.pop_front();
-            self.first += 1;
+        if let Ok(at) = self.find(segment) {
+            self.numbers.remove(at);
+            self.contents.remove(at);
         }
     }
 
     /// What a segment holds.
     pub fn content(&self, segment: SegmentNumber) -> Content {
-        let at = segment.0.checked_sub(self.first).map(|at| at as usize);
-        at.and_then(|at| self.segments.get(at)).copied().unwrap_or(NOTHING)
+        self.find(segment).map_or(NOTHING, |at| self.contents[at])
     }
 
     /// Bytes of live keys and values.
     pub fn logical_bytes(&self) -> u64 {
-        self.segments.iter().map(|content| content.logical).sum()
+        self.contents.iter().map(|content| content.logical).sum()
     }
 
     /// A segment has this in it: what a checkpoint carries.
@@ -147,20 +146,27 @@ impl Accounts {
         *self.entry(segment) = content;
     }
 
+    /// Where a segment is, or is to be. O(1) where no number is missing between it and the first one or the last one, as nearly always.
+    #[inline]
+    fn find(&self, segment: SegmentNumber) -> Result<usize, usize> {
+        let (Some(first), Some(last)) = (self.numbers.first(), self.numbers.last()) else { return Err(0) };
+        let from_first = segment.0.wrapping_sub(*first) as usize;
+        let from_last = (self.numbers.len() - 1).wrapping_sub(last.wrapping_sub(segment.0) as usize);
+        let is_at = |at: &usize| self.numbers.get(*at) == Some(&segment.0);
+        match [from_last, from_first].into_iter().find(is_at) {
+            Some(at) => Ok(at),
+            None => self.numbers.binary_search(&segment.0),
+        }
+    }
+
     #[inline]
     fn entry(&mut self, segment: SegmentNumber) -> &mut Content {
-        if self.segments.is_empty() {
-            self.first = segment.0;
-        }
-        while segment.0 < self.first {
-            self.segments.push_front(NOTHING);
-            self.first -= 1;
-        }
-        let at = (segment.0 - self.first) as usize;
-        if at >= self.segments.len() {
-            self.segments.resize(at + 1, NOTHING);
-        }
-        &mut self.segments[at]
+        let at = self.find(segment).unwrap_or_else(|at| {
+            self.numbers.insert(at, segment.0);
+            self.contents.insert(at, NOTHING);
+            at
+        });
+        &mut self.contents[at]
     }
 }
 
@@ -188,6 +194,21 @@ mod tests {
         accounts.forget(SegmentNumber(7));
         let lives: Vec<_> = live(&accounts);
         assert_eq!(lives, [0, 0, 0, 0, 0, 2, 0]);
-        assert_eq!((accounts.first, accounts.content(SegmentNumber(9)).oldest_tombstone), (9, 9));
+        assert_eq!((&accounts.numbers[..], accounts.content(SegmentNumber(9)).oldest_tombstone), (&[9][..], 9));
+    }
+
+    /// Fails when a segment that stays for good costs memory for all that come and go after it.
+    #[test]
+    fn only_segments_that_are_there_take_memory() {
+        let mut accounts = Accounts::default();
+        let put = Record { kind: Kind::Put, seq: 1, key: b"k", value: &[] };
+        accounts.add(SegmentNumber(1), &put);
+        for number in 2..100_000 {
+            accounts.add(SegmentNumber(number), &put);
+            assert_eq!(accounts.content(SegmentNumber(number)).stored, put.stored_bytes());
+            accounts.forget(SegmentNumber(number - 1).max(SegmentNumber(2)));
+        }
+        assert!(accounts.numbers.len() <= 2 && accounts.contents.capacity() < 100, "{:?}", accounts.numbers);
+        assert_eq!(accounts.content(SegmentNumber(1)).live, put.stored_bytes());
     }
 }

@@ -22,6 +22,7 @@ use crate::engine::{LogEngine, foreign, position};
 use crate::index::Leaf;
 use crate::read::value;
 use crate::record::Record;
+use crate::versions::UNKNOWN;
 
 const GROUP_MIN: usize = 32;
 const GROUP_MAX: usize = 256;
@@ -293,9 +294,18 @@ impl GroupCursor {
             Way::Forward => (from, end),
             Way::Backward => (end, exclusive(from)),
         };
-        engine.versions.range(range, self.view.seq, |key, at| {
-            merged.entry(key.to_vec()).or_insert(at);
+        let mut unsure = Vec::new();
+        engine.versions.range(range, self.view.seq, |key, old| match old.seq {
+            UNKNOWN => unsure.push((key.to_vec(), old.at)),
+            _ => _ = merged.entry(key.to_vec()).or_insert(old.at),
         });
+        for (key, at) in unsure {
+            // What still cannot be read is told by who comes to it.
+            let is_other = |record: &Record<'_>| record.seq > self.view.seq || record.key != key;
+            if !engine.read(guard, at).is_ok_and(|stored| is_other(&stored.record())) {
+                merged.entry(key).or_insert(at);
+            }
+        }
         match self.way {
             Way::Forward => self.group.extend(merged.into_values()),
             Way::Backward => self.group.extend(merged.into_values().rev()),

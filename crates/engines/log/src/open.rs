@@ -10,7 +10,8 @@ use biombo_base::{Error, Result};
 use biombo_engine::capabilities::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use biombo_engine::combine::Combiner;
 use biombo_engine::{
-    Capabilities, Cursor, Damage, Durability, Engine, EngineKind, IndexFigures, Op, OpenOptions, Snapshot, Stats, Value,
+    Capabilities, Cursor, Damage, Durability, Engine, EngineKind, IndexFigures, Op, OpenOptions, RepairMode, Repaired,
+    Snapshot, Stats, Value,
 };
 
 use crate::checkpoint::{Checkpointing, remove_older};
@@ -44,9 +45,15 @@ pub fn kind() -> EngineKind {
             }
             Ok(open(RealIo::shared(), options, true)?)
         }),
-        repair: Some(Arc::new(|options, tell| {
+        repair: Some(Arc::new(|options, mode, tell| {
             let io: Arc<dyn Io> = RealIo::shared();
-            LogEngine::repair(&io, &options.dir, tell)
+            match mode {
+                RepairMode::Mend => LogEngine::repair(&io, &options.dir, tell),
+                RepairMode::Inspect => {
+                    let losses = LogEngine::inspect(&io, &options.dir, tell)?;
+                    Ok(Repaired { losses, ..Repaired::default() })
+                }
+            }
         })),
     }
 }

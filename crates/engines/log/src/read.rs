@@ -104,7 +104,12 @@ impl LogEngine {
             }
         }
         match self.versions.at(key, seq) {
-            Some(at) => self.read(guard, at).map(Some),
+            Some(at) => {
+                let stored = self.read(guard, at)?;
+                // One that could not be read when it was superseded may be too new, or of another key.
+                let is_it = stored.record().seq <= seq && stored.record().key == key;
+                Ok(is_it.then_some(stored))
+            }
             None => Ok(None),
         }
     }

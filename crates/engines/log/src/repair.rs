@@ -8,7 +8,7 @@
 //! no higher than any that a needed tombstone deletes there would allow: the rule of tombstones (`clean::pass`) holds for it,
 //! since the records keep the order of the segment that they come from.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use biombo_base::io::Io;
@@ -73,26 +73,48 @@ impl LogEngine {
     /// `Busy` while it is open, `NotFound` where there is none, `Invalid` where the directory holds something else,
     /// `Unsupported` when a newer version wrote it, `Full`; after any of them it is as it was, and repair can run again.
     pub fn repair(io: &Arc<dyn Io>, dir: &Path, tell: &mut dyn FnMut(Loss)) -> Result<Repaired> {
-        if !io.exists(dir).map_err(|e| Error::io(format_args!("open {}", dir.display()), e))? {
-            return Err(Error::new(ErrorKind::NotFound, format!("there is no store in {}", dir.display())));
-        }
-        check_home(&**io, dir, LOG_DIR)?;
-        let log_dir = dir.join(LOG_DIR);
+        let log_dir = log_dir(&**io, dir)?;
         let done = Log::repair(io, &log_dir, &mut Telling { io: &**io, dir, tell })?;
         let mut losses = done.losses;
-        if let Some(number) = checkpoint::newest(&**io, dir)?
-            && let Err(error) = check_checkpoint(&**io, dir, &log_dir, number)
-        {
-            if error.kind() != ErrorKind::Corruption {
-                return Err(error);
-            }
-            // Nothing is lost with it: opening takes up the log. One that knows records that are gone tells of their loss, where
-            // nothing in the log says that they were durable.
-            let (file, offset) = error.place().map_or((dir, 0), |place| place);
-            tell(Loss { file: file.to_owned(), offset, bytes: 0, what: error.message().to_owned(), key: None });
+        if tell_of_checkpoint(&**io, dir, &log_dir, tell)? {
             losses += 1;
             remove_all(&**io, dir)?;
         }
         Ok(Repaired { losses, moved_records: done.moved_records, replaced_files: done.replaced.len() as u64 })
     }
+
+    /// Tell of everything that is damaged in the instance in `dir`, which nobody has open, and change nothing: the damages that were told of.
+    ///
+    /// # Errors
+    /// As those of [`repair`](Self::repair).
+    pub fn inspect(io: &Arc<dyn Io>, dir: &Path, tell: &mut dyn FnMut(Loss)) -> Result<u64> {
+        let log_dir = log_dir(&**io, dir)?;
+        let losses = Log::inspect(io, &log_dir, &mut Telling { io: &**io, dir, tell })?;
+        // A checkpoint leads into a log that is whole.
+        let has_more = losses == 0 && tell_of_checkpoint(&**io, dir, &log_dir, tell)?;
+        Ok(losses + u64::from(has_more))
+    }
+}
+
+/// Where the log of the instance in `dir` is.
+fn log_dir(io: &dyn Io, dir: &Path) -> Result<PathBuf> {
+    if !io.exists(dir).map_err(|e| Error::io(format_args!("open {}", dir.display()), e))? {
+        return Err(Error::new(ErrorKind::NotFound, format!("there is no store in {}", dir.display())));
+    }
+    check_home(io, dir, LOG_DIR)?;
+    Ok(dir.join(LOG_DIR))
+}
+
+/// Whether the newest checkpoint of an instance whose log is whole is damaged, which is told.
+fn tell_of_checkpoint(io: &dyn Io, dir: &Path, log_dir: &Path, tell: &mut dyn FnMut(Loss)) -> Result<bool> {
+    let Some(number) = checkpoint::newest(io, dir)? else { return Ok(false) };
+    let Err(error) = check_checkpoint(io, dir, log_dir, number) else { return Ok(false) };
+    if error.kind() != ErrorKind::Corruption {
+        return Err(error);
+    }
+    // Nothing is lost with it: opening takes up the log. One that knows records that are gone tells of their loss, where
+    // nothing in the log says that they were durable.
+    let (file, offset) = error.place().map_or((dir, 0), |place| place);
+    tell(Loss { file: file.to_owned(), offset, bytes: 0, what: error.message().to_owned(), key: None });
+    Ok(true)
 }

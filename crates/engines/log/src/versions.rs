@@ -19,10 +19,13 @@ use biombo_journal::{Position, SegmentNumber};
 /// Entries up to which nothing is purged while snapshots live.
 const PURGE_ENTRIES_MIN: usize = 1024;
 
+/// The number of a version that may have any: whoever looks for it is led there, and must look whether it is not too new.
+pub const UNKNOWN: u64 = 0;
+
 /// One superseded version of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Old {
-    /// Its number.
+    /// Its number; [`UNKNOWN`] where it could not be read when it was superseded.
     pub seq: u64,
     /// The number of what superseded it.
     pub until: u64,
@@ -116,11 +119,11 @@ impl Versions {
         if self.is_empty() {
             return None;
         }
-        self.read().by_key.get(key).and_then(|versions| seen(versions, seq))
+        self.read().by_key.get(key).and_then(|versions| seen(versions, seq)).map(|old| old.at)
     }
 
     /// Give `each` the versions that a snapshot at `seq` sees of the keys in a range.
-    pub fn range(&self, range: (Bound<&[u8]>, Bound<&[u8]>), seq: u64, mut each: impl FnMut(&[u8], Position)) {
+    pub fn range(&self, range: (Bound<&[u8]>, Bound<&[u8]>), seq: u64, mut each: impl FnMut(&[u8], &Old)) {
         let is_empty = match range {
             (Bound::Included(from), Bound::Included(to)) => from > to,
             (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to) | Bound::Included(to)) => from >= to,
@@ -130,8 +133,8 @@ impl Versions {
             return;
         }
         for (key, versions) in self.read().by_key.range::<[u8], _>(range) {
-            if let Some(at) = seen(versions, seq) {
-                each(key, at);
+            if let Some(old) = seen(versions, seq) {
+                each(key, old);
             }
         }
     }
@@ -194,8 +197,8 @@ impl Versions {
     }
 }
 
-fn seen(versions: &[Old], seq: u64) -> Option<Position> {
-    versions.iter().find(|old| old.seq <= seq && seq < old.until).map(|old| old.at)
+fn seen(versions: &[Old], seq: u64) -> Option<&Old> {
+    versions.iter().find(|old| old.seq <= seq && seq < old.until)
 }
 
 #[cfg(test)]

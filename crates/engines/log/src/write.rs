@@ -18,7 +18,7 @@ use crate::engine::{LogEngine, Writer, leaf, position};
 use crate::index::{Pin, Writer as IndexWriter};
 use crate::read::WARMED;
 use crate::record::{HEADER_BYTES, Kind, Record};
-use crate::versions::{Live, Old};
+use crate::versions::{Live, Old, UNKNOWN};
 
 /// Keys of a range that are gathered at once before they are removed.
 const RANGE_KEYS: usize = 256;
@@ -186,7 +186,7 @@ impl LogEngine {
             Ok(old) if old.key != key => return Ok(()),
             Ok(old) => (old.seq, old.stored_bytes()),
             // A damaged version may be any: every snapshot that looks for it shall be told.
-            Err(_) => (0, 0),
+            Err(_) => (UNKNOWN, 0),
         };
         if live.need(seq, until) {
             self.versions.keep(key, Old { seq, until, at, stored_bytes });
@@ -215,6 +215,8 @@ impl LogEngine {
         Ok(())
     }
 
+    /// Forget what lies in a range. A damaged record in it stays; where one has to be read to find the range's beginning, nothing is forgotten and
+    /// the error says which.
     fn remove_range(
         &self,
         from: &[u8],
@@ -225,13 +227,24 @@ impl LogEngine {
         if to.is_some_and(|to| to <= from) {
             return Ok(());
         }
-        let mut leaves = Vec::new();
+        let (mut leaves, mut damaged) = (Vec::new(), 0);
         loop {
             leaves.clear();
-            gather(&self.index.pin(), self.keys(publishing.guard, from), from, &mut leaves)?;
-            let whole = leaves.len() < RANGE_KEYS;
+            // Those that stay are found again.
+            let most = RANGE_KEYS + damaged;
+            gather(&self.index.pin(), self.keys(publishing.guard, from), from, most, &mut leaves)?;
+            let whole = leaves.len() < most;
+            damaged = 0;
             for found in &leaves {
-                let stored = self.read(publishing.guard, position(*found))?;
+                let stored = match self.read(publishing.guard, position(*found)) {
+                    Ok(stored) => stored,
+                    // Nobody knows its key: it stays, and says so to who reads it. A damaged record costs itself, and not the store.
+                    Err(error) if error.kind() == ErrorKind::Corruption => {
+                        damaged += 1;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
                 let key = stored.record().key;
                 if to.is_some_and(|to| key >= to) {
                     return Ok(());
@@ -245,17 +258,18 @@ impl LogEngine {
     }
 }
 
-/// The first leaves at or after `from`.
+/// The first leaves at or after `from`, `most` of them.
 fn gather(
     pin: &Pin<'_>,
     keys: impl crate::index::Keys,
     from: &[u8],
+    most: usize,
     leaves: &mut Vec<crate::index::Leaf>,
 ) -> Result<()> {
     let mut cursor = pin.cursor(keys);
     if let Some(first) = cursor.seek(from)? {
         leaves.push(first);
-        cursor.next_n(RANGE_KEYS - 1, leaves)?;
+        cursor.next_n(most - 1, leaves)?;
     }
     Ok(())
 }

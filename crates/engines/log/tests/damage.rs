@@ -144,7 +144,10 @@ fn repair_tells_of_records_that_only_a_checkpoint_knows_and_drops_it() {
     let io: Arc<dyn Io> = Arc::new(image.clone());
     let mut losses = Vec::new();
     let home = Path::new(LOG_DIR).parent().expect("the instance");
+    let mut told = Vec::new();
+    assert_eq!(LogEngine::inspect(&io, home, &mut |loss| told.push(loss)).expect("inspect"), 1);
     let done = LogEngine::repair(&io, home, &mut |loss| losses.push(loss)).expect("repair");
+    assert_eq!(told, losses);
     assert!(done.losses == 1 && losses[0].what.contains("covers records to 5"), "{losses:?}");
     let engine = open(&image, &options()).expect("repaired");
     assert_eq!(contents(&engine).len(), 2, "what is before the damage");
@@ -178,6 +181,46 @@ fn a_list_that_names_another_key_than_its_record_has_is_reported_and_dropped_by_
     let engine = open(&sim, &options()).expect("repaired");
     assert_eq!(engine.get(b"key").expect("get").as_deref(), Some(&b"value"[..]));
     assert_eq!(engine.verify(&mut |damage| panic!("{damage:?}")).expect("verify"), 1);
+}
+
+/// Fails when a deletion of a record that cannot be read any more ends writing, or keeps the store from opening again.
+#[test]
+fn a_damaged_record_that_is_deleted_costs_no_other() {
+    for is_range in [false, true] {
+        let (sim, key_of) = (disk(1), |number: usize| format!("key{number:03}").into_bytes());
+        let engine = open(&sim, &options()).expect("open");
+        for number in 0..80 {
+            engine.apply(&[Op::Put { key: &key_of(number), value: &[7; 600] }], Durability::Os).expect("apply");
+        }
+        engine.sync().expect("sync");
+        drop(engine);
+        let victim = &stored(&sim)[3];
+        sim.flip_bit(&victim.file, victim.bytes.end - 10, 1).expect("within its value");
+        let mut engine = open(&sim, &options()).expect("the list of its segment is believed");
+        assert_eq!(engine.get(&key_of(3)).expect_err("damaged").kind(), ErrorKind::Corruption);
+        let (key, to) = (key_of(3), key_of(5));
+        let deletion = match is_range {
+            true => Op::DeleteRange { from: &key, to: Some(&to) },
+            false => Op::Delete { key: &key },
+        };
+        engine.apply(&[deletion], Durability::Sync).expect("deleted");
+        for state in ["now", "opened again"] {
+            if state != "now" {
+                engine.apply(&[Op::Put { key: b"more", value: b"1" }], Durability::Sync).expect("it goes on");
+                drop(engine);
+                engine = open(&sim, &options()).expect("it opens");
+            }
+            for number in (0..80).filter(|number| *number != 3) {
+                let is_deleted = is_range && number == 4;
+                let found = engine.get(&key_of(number)).expect("sound");
+                assert_eq!(found.is_none(), is_deleted, "{state}, range {is_range}: {number}");
+            }
+            // Of a range nobody can tell whether it was in there.
+            let found = engine.get(&key);
+            let is_told = found.as_ref().is_err_and(|error| error.kind() == ErrorKind::Corruption);
+            assert!(if is_range { is_told } else { found.is_ok_and(|found| found.is_none()) }, "{state}, {is_range}");
+        }
+    }
 }
 
 /// How many keys cannot be read; the others are as they should be.
@@ -310,6 +353,10 @@ fn repair(image: &SimIo, records: &[Stored], (damaged, at): (&Path, u64), what: 
     let io: Arc<dyn Io> = Arc::new(image.clone());
     let mut losses = Vec::new();
     let home = Path::new(LOG_DIR).parent().expect("the instance");
+    let (before, mut told) = (image.image_hash(), 0);
+    let inspected = LogEngine::inspect(&io, home, &mut |_| told += 1).unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert_eq!(image.image_hash(), before, "{what}: an inspection changed something");
+    assert!(inspected > 0 && inspected == told, "{what}: {inspected} damages, told of {told}");
     let done = LogEngine::repair(&io, home, &mut |loss| losses.push(loss)).unwrap_or_else(|e| panic!("{what}: {e}"));
     assert!(done.losses > 0 && losses.iter().any(|loss| loss.file == damaged), "{what}: {losses:?}");
     let mut expected = State::new();

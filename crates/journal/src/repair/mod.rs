@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use biombo_base::io::{Io, Mapping, OpenMode};
+use biombo_base::io::{Io, Lock, Mapping, OpenMode};
 use biombo_base::{Error, ErrorKind, Result};
 
 use crate::cold::ColdWriter;
@@ -101,15 +101,8 @@ impl Log {
     /// `Busy` while somebody has it open, `NotFound` where there is none, `Unsupported` for another version's. After any error
     /// the log is as it was, or as one round of repair left it; repair can run again.
     pub fn repair(io: &Arc<dyn Io>, dir: &Path, owner: &mut dyn Salvage) -> Result<Repaired> {
-        let failed = |doing: &str, e| Error::io(format_args!("{doing} the journal {}", dir.display()), e);
-        if !io.exists(dir).map_err(|e| failed("open", e))? {
-            return Err(Error::new(ErrorKind::NotFound, format!("there is no journal in {}", dir.display())));
-        }
-        let Some(_lock) = io.try_lock(&lock_path(dir)).map_err(|e| failed("lock", e))? else {
-            let what = format!("the journal {} is open already, here or in another process", dir.display());
-            return Err(Error::new(ErrorKind::Busy, what));
-        };
-        let mut repair = Repair { io, dir, owner, done: Repaired::default(), distrusted: BTreeMap::new() };
+        let _lock = locked(&**io, dir)?;
+        let mut repair = Repair { io, dir, owner, mends: true, done: Repaired::default(), distrusted: BTreeMap::new() };
         if repair.damage()?.is_none() {
             return Ok(repair.done);
         }
@@ -123,6 +116,36 @@ impl Log {
             }
         }
     }
+
+    /// Tell of everything that is damaged in a log that does not open, and change nothing: the damages that were told of. What contradicts
+    /// itself without being damaged (invariant 5) is told where it is all that is wrong; beside other damage only [`repair`](Self::repair)
+    /// finds it.
+    ///
+    /// Errors as those of [`repair`](Self::repair). [`Salvage::begin`] is not called.
+    pub fn inspect(io: &Arc<dyn Io>, dir: &Path, owner: &mut dyn Salvage) -> Result<u64> {
+        let _lock = locked(&**io, dir)?;
+        let mut repair =
+            Repair { io, dir, owner, mends: false, done: Repaired::default(), distrusted: BTreeMap::new() };
+        let Some(damage) = repair.damage()? else { return Ok(0) };
+        repair.run()?;
+        if repair.done.losses == 0 {
+            let (path, offset) = damage.place().unwrap_or((dir, 0));
+            repair.lost(path, offset, 0, damage.message());
+        }
+        Ok(repair.done.losses)
+    }
+}
+
+/// The lock of the log in `dir`, which is there and which nobody has open.
+fn locked(io: &dyn Io, dir: &Path) -> Result<Box<dyn Lock>> {
+    let failed = |doing: &str, e| Error::io(format_args!("{doing} the journal {}", dir.display()), e);
+    if !io.exists(dir).map_err(|e| failed("open", e))? {
+        return Err(Error::new(ErrorKind::NotFound, format!("there is no journal in {}", dir.display())));
+    }
+    io.try_lock(&lock_path(dir)).map_err(|e| failed("lock", e))?.ok_or_else(|| {
+        let what = format!("the journal {} is open already, here or in another process", dir.display());
+        Error::new(ErrorKind::Busy, what)
+    })
 }
 
 /// A segment whose seed is known.
@@ -148,6 +171,8 @@ struct Repair<'a> {
     io: &'a Arc<dyn Io>,
     dir: &'a Path,
     owner: &'a mut dyn Salvage,
+    /// Otherwise it tells, and changes nothing.
+    mends: bool,
     done: Repaired,
     /// Segments that opening refuses whatever is sound in them: where and why.
     distrusted: BTreeMap<SegmentNumber, (u64, String)>,
@@ -253,9 +278,7 @@ impl Repair<'_> {
             let is_sound = scanned.gaps.is_empty() && is_whole && source.header.is_some() && distrusted.is_none();
             if is_sound {
                 let footer = self.footer(source, &scanned);
-                let file = self.io.open(&source.path, OpenMode::WRITE);
-                file.and_then(|file| file.sync())
-                    .map_err(|e| Error::io(format_args!("sync {}", source.path.display()), e))?;
+                self.sync(&source.path)?;
                 let seal = Seal { end_lsn: scanned.end_lsn, data_bytes: scanned.end as u64, footer };
                 let entry = Entry { kind: source.kind, base_lsn: source.base_lsn, seal: Some(seal) };
                 state.entries.insert(source.number, entry);
@@ -267,12 +290,17 @@ impl Repair<'_> {
                 if let Some((offset, what)) = distrusted {
                     self.lost(&source.path, offset, 0, what);
                 }
-                self.rewrite(source, &scanned, &mut state)?;
-                self.done.replaced.push(source.number);
+                if self.mends {
+                    self.rewrite(source, &scanned, &mut state)?;
+                    self.done.replaced.push(source.number);
+                }
             }
             if scanned.is_torn {
                 break;
             }
+        }
+        if !self.mends {
+            return Ok(());
         }
         // Nobody may say that more was durable than there is.
         state.durable_lsn = durable_lsn.min(last_lsn);
@@ -284,6 +312,15 @@ impl Repair<'_> {
             self.io.rename(&path, &aside).map_err(failed)?;
         }
         self.io.sync_dir(self.dir).map_err(|e| Error::io(format_args!("sync {}", self.dir.display()), e))
+    }
+
+    /// What is kept of a segment is durable.
+    fn sync(&self, path: &Path) -> Result<()> {
+        if !self.mends {
+            return Ok(());
+        }
+        let file = self.io.open(path, OpenMode::WRITE);
+        file.and_then(|file| file.sync()).map_err(|e| Error::io(format_args!("sync {}", path.display()), e))
     }
 
     /// What can be read of the manifest, and the segments to take up.
@@ -466,7 +503,8 @@ impl Repair<'_> {
 }
 
 fn finish(cold: ColdWriter, state: &mut State) -> Result<()> {
-    let cold = cold.finish(&[])?;
+    let mut cold = cold.finish(&[])?;
+    cold.name().map_err(Failure::into_error)?;
     let entry = Entry { kind: SegmentKind::Cold, base_lsn: Lsn::FIRST, seal: Some(cold.found.seal) };
     state.entries.insert(cold.number(), entry);
     cold.installed();

@@ -30,11 +30,19 @@ impl Salvage for Owner {
     }
 }
 
+/// Repair it. An inspection before that tells the same (what nothing but a contradiction shows in other words), and changes nothing.
 fn repair(sim: &SimIo) -> biombo_base::Result<(Repaired, Vec<Loss>)> {
-    let mut owner = Owner::default();
+    let (mut told, mut owner) = (Owner::default(), Owner::default());
     let io: Arc<dyn Io> = Arc::new(sim.clone());
+    // Whose file an image may lack.
+    drop(io.try_lock(&Path::new(DIR).join("LOCK")));
+    let before = sim.image_hash();
+    let inspected = Log::inspect(&io, Path::new(DIR), &mut told)?;
+    assert_eq!((sim.image_hash(), inspected), (before, told.0.len() as u64), "{:?}", told.0);
     let repaired = Log::repair(&io, Path::new(DIR), &mut owner)?;
     assert_eq!(repaired.losses, owner.0.len() as u64);
+    assert_eq!(told.0.is_empty(), owner.0.is_empty(), "{:?}, {:?}", told.0, owner.0);
+    assert!(told.0.len() == 1 || owner.0.starts_with(&told.0), "{:?}, {:?}", told.0, owner.0);
     Ok((repaired, owner.0))
 }
 

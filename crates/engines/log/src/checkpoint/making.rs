@@ -233,6 +233,15 @@ pub(crate) fn remove_older(io: &dyn Io, dir: &Path, number: u64) -> Result<()> {
     Ok(())
 }
 
+/// If there are checkpoints older than `number`, remove them, durably.
+pub(crate) fn keep_alone(io: &dyn Io, dir: &Path, number: u64) -> Result<()> {
+    if numbers(io, dir, ".index")?.iter().all(|other| *other >= number) {
+        return Ok(());
+    }
+    remove_older(io, dir, number)?;
+    io.sync_dir(dir).map_err(|e| Error::io(format_args!("sync {}", dir.display()), e))
+}
+
 /// Remove all checkpoints, durably.
 pub(crate) fn remove_all(io: &dyn Io, dir: &Path) -> Result<()> {
     remove_older(io, dir, u64::MAX)?;

@@ -27,7 +27,7 @@ mod tests;
 mod thread;
 
 pub(crate) use file::{Checkpoint, check, newest};
-pub(crate) use making::{remove_all, remove_older};
+pub(crate) use making::{keep_alone, remove_all, remove_older};
 pub(crate) use thread::Checkpointing;
 
 /// Records that came since the last checkpoint by bytes of image, from which on closing writes one: taking up a record costs

@@ -348,6 +348,45 @@ fn a_checkpoint_that_is_relied_on_has_a_durable_name() {
     assert!(tried >= 5 && from_both.iter().all(|n| *n > 0), "{tried} kills, opened from each: {from_both:?}");
 }
 
+/// The same where the process goes on to its end after a sync that failed and lost the name, though it is seen: the next opening syncs in vain.
+#[test]
+fn a_checkpoint_whose_name_was_lost_by_a_failed_sync_leaves_no_older_one_behind() {
+    let begun = || {
+        let io = SimIo::new(3);
+        let mut model = saved(&io);
+        let engine = open(&io, &small()).unwrap();
+        engine.apply(&[Op::Delete { key: b"key001" }], Durability::Sync).unwrap();
+        model.remove(&b"key001"[..]);
+        (io, model, engine)
+    };
+    let (io, _, engine) = begun();
+    let deleted = io.event_count();
+    engine.save_index().unwrap();
+    let labels = io.labels();
+    let named =
+        (deleted..labels.len()).find(|at| labels[*at].starts_with("rename") && labels[*at].contains("index-new"));
+    let named = named.unwrap_or_else(|| panic!("no name is given: {:?}", &labels[deleted..]));
+    assert!(labels[named + 1].starts_with("sync_dir"), "{}", labels[named + 1]);
+    drop(engine);
+    let (io, model, engine) = begun();
+    io.inject(Fault::at(named + 1, FaultKind::LostNames));
+    engine.save_index().unwrap_err();
+    io.clear_faults();
+    drop(engine);
+    let engine = open(&io, &small()).unwrap();
+    assert!(engine.lock_writer().standing.number > 1, "its name is seen");
+    for _ in 0..2 {
+        for (key, value) in &model {
+            engine.apply(&[Op::Put { key, value }], Durability::Os).unwrap();
+        }
+        engine.compact().unwrap();
+    }
+    let image = io.crash(io.event_count(), Crash::Nothing);
+    let engine = open(&image, &small()).unwrap();
+    assert_eq!(contents(&engine), model);
+    engine.verify(&mut |damage| panic!("{damage:?}")).unwrap();
+}
+
 #[test]
 fn checkpoints_come_when_they_are_due_and_on_closing_when_it_pays() {
     let dir = tempfile::tempdir().unwrap();

@@ -246,12 +246,13 @@ impl<'a> Taking<'a> {
             // Every key is one that comes after this, which an index asks for: it is never empty.
             let mut found = if entry.key.is_empty() { cursor.first()? } else { cursor.seek(entry.key)? };
             while let Some(leaf) = found {
-                let stored = self.read(position(leaf))?;
-                let key = stored.record().key;
-                if to.is_some_and(|to| key >= to) {
-                    break;
+                match self.read(position(leaf)) {
+                    Ok(stored) if to.is_some_and(|to| stored.record().key >= to) => break,
+                    Ok(stored) => keys.push(stored.record().key.to_vec()),
+                    // Nobody knows its key: it stays, and says so to who reads it.
+                    Err(error) if error.kind() == ErrorKind::Corruption => {}
+                    Err(error) => return Err(error),
                 }
-                keys.push(key.to_vec());
                 found = cursor.next()?;
             }
         }
@@ -261,7 +262,12 @@ impl<'a> Taking<'a> {
     /// Forget `key` if its record is older than `seq`.
     fn remove(&mut self, key: &[u8], seq: u64) -> Result<()> {
         let Some(at) = self.index.pin().get(key)?.map(position) else { return Ok(()) };
-        let stored = self.read(at)?;
+        let stored = match self.read(at) {
+            Ok(stored) => stored,
+            // A damaged record costs itself, and not the store.
+            Err(error) if error.kind() == ErrorKind::Corruption => return self.remove_damaged(key),
+            Err(error) => return Err(error),
+        };
         let old = stored.record();
         if old.key != key || old.seq > seq {
             return Ok(());
@@ -269,6 +275,21 @@ impl<'a> Taking<'a> {
         self.writer.remove(key, &LogKeys { reader: self.reader, guard: self.guard, sought: Some(key) })?;
         self.accounts.remove(at.segment(), &old);
         Ok(())
+    }
+
+    /// Forget `key`, whose record is damaged. A deletion in the log's order is newer than all before; one of a cold segment may be older than the
+    /// record, which stays then and says so to who reads it. So does one that may be of another key.
+    fn remove_damaged(&mut self, key: &[u8]) -> Result<()> {
+        if self.is_cold {
+            return Ok(());
+        }
+        let keys = LogKeys { reader: self.reader, guard: self.guard, sought: Some(key) };
+        match self.writer.remove(key, &keys) {
+            // Its bytes stay accounted as live.
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::Corruption => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// A record that lists or a checkpoint led to: nobody has verified it before.

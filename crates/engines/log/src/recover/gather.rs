@@ -66,6 +66,9 @@ impl Replay for Gather<'_> {
         self.io.sync_dir(dir).map_err(|e| Error::io(format_args!("sync {}", dir.display()), e))?;
         let Some(newest) = checkpoint::newest(self.io, dir)? else { return Ok(()) };
         self.newest = newest;
+        // A sync that failed may have lost the name of the newest, and none after it says so. Then it is gone after a power cut, and must leave no
+        // older one behind, whose ways may lead to what was cleaned since: without any, all is taken up out of the log.
+        checkpoint::keep_alone(self.io, dir, newest)?;
         match Checkpoint::read(self.io, dir, newest) {
             Ok(checkpoint) => self.checkpoint = Some(checkpoint),
             Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Unsupported) => {
