@@ -7,12 +7,17 @@
 //! 1. It is held under an exclusive lock of the open file (flock) while the instance is open: a second instance, in this
 //!    process or another, gets `Busy`.
 //! 2. It is empty while the instance is being created, and names the engine once that was done. A directory that holds
-//!    files but no marker, or the marker of another engine, is refused and stays as it is.
+//!    files but no marker, or the marker of another engine, is refused and stays as it is. So its name is durable before any other
+//!    file is made.
 //! 3. A directory whose marker names the engine is opened without leave to create: lost files are `Corruption`, never a new
 //!    and empty database in the place of the old one.
 //!
-//! After a crash: before the line is written, the marker is empty and creation starts again over whatever is there; after
-//! it, the engine's own recovery has everything that it needs, since the line is written once creation is complete.
+//! 4. What the marker says is durable before anybody acts on it: who was killed may have written the line and not synced it. So it is
+//!    written once more at each opening, then synced.
+//!
+//! After a crash: before the line is written, the marker is empty, and creation starts again over whatever is there; after it, the engine's
+//! own recovery has everything that it needs, since the line is written once creation is complete. Zeros are a line whose file has grown and
+//! whose bytes are missing: what is there is complete, and opened.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -53,11 +58,13 @@ impl Home {
         let found =
             fs::read_dir(dir).map_err(|e| Error::io(format_args!("open the directory {}", dir.display()), e))?;
         let mut is_empty = true;
-        let mut has_marker = false;
+        let (mut has_marker, mut has_more) = (false, false);
         for entry in found {
             let entry = entry.map_err(|e| Error::io(format_args!("read the directory {}", dir.display()), e))?;
             is_empty = false;
-            has_marker |= entry.file_name() == MARKER;
+            let is_marker = entry.file_name() == MARKER;
+            has_marker |= is_marker;
+            has_more |= !is_marker;
         }
         if !is_empty && !has_marker {
             return Err(Error::invalid(format!(
@@ -86,10 +93,22 @@ impl Home {
         marker.read_to_string(&mut line).map_err(|_| {
             Error::corruption(&path, 0, "it does not name an engine; restore the directory from a copy")
         })?;
-        if !line.is_empty() {
-            check(&path, &line, engine)?;
+        let is_unwritten = line.bytes().all(|byte| byte == 0);
+        let is_new = line.is_empty() || is_unwritten && !has_more;
+        if is_new {
+            sync_dir(dir).inspect_err(|_| {
+                if is_empty {
+                    // Best effort, so that the next one makes another name: the caller hears of what failed.
+                    let _ = fs::remove_file(&path);
+                }
+            })?;
+        } else {
+            if !is_unwritten {
+                check(&path, &line, engine)?;
+            }
+            write_line(&mut marker, dir, engine).map_err(|e| Error::io(format_args!("write {}", path.display()), e))?;
         }
-        Ok(Self { dir: dir.to_owned(), marker, engine, is_new: line.is_empty() })
+        Ok(Self { dir: dir.to_owned(), marker, engine, is_new })
     }
 
     /// Whether the instance must still be created.
@@ -120,7 +139,7 @@ impl Home {
 }
 
 /// Mark the finished copy of an instance in `dir` as one of `engine`, durably.
-pub fn mark_copy(dir: &Path, engine: &str) -> Result<()> {
+fn mark_copy(dir: &Path, engine: &str) -> Result<()> {
     let path = dir.join(MARKER);
     File::options()
         .write(true)
@@ -130,8 +149,22 @@ pub fn mark_copy(dir: &Path, engine: &str) -> Result<()> {
         .map_err(|e| Error::io(format_args!("write {}", path.display()), e))
 }
 
+/// Make a copy of an instance of `engine` in `dest`, which is missing or empty: its files by `write`, durably, then what marks it. When that fails,
+/// nothing of it is left. Nobody else makes anything there meanwhile: a store has the lock of the directory around it.
+pub fn copy_to(dest: &Path, engine: &str, write: impl FnOnce() -> Result<()>) -> Result<()> {
+    make_copy_target(dest)?;
+    write().and_then(|()| mark_copy(dest, engine)).inspect_err(|_| {
+        // Best effort: what failed is what the caller hears. The marker goes last: until then it is a copy that was cut short.
+        let names = fs::read_dir(dest).into_iter().flatten().flatten().map(|entry| entry.path());
+        let (markers, others): (Vec<_>, Vec<_>) = names.partition(|path| path.ends_with(MARKER));
+        for path in others.into_iter().chain(markers) {
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+    })
+}
+
 /// Refuse the destination of a copy unless it is missing or empty.
-pub fn check_copy_target(dest: &Path) -> Result<()> {
+fn check_copy_target(dest: &Path) -> Result<()> {
     match fs::read_dir(dest).map(|mut entries| entries.next().is_none()) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::invalid(format!(
@@ -147,7 +180,7 @@ pub fn check_copy_target(dest: &Path) -> Result<()> {
 }
 
 /// The same, and make it, its name durable.
-pub fn make_copy_target(dest: &Path) -> Result<()> {
+fn make_copy_target(dest: &Path) -> Result<()> {
     check_copy_target(dest)?;
     let made = create_dirs(&*RealIo::shared(), dest);
     made.map_err(|e| Error::io(format_args!("create {}", dest.display()), e))
@@ -194,7 +227,9 @@ pub fn physical_bytes(dir: &Path) -> Result<u64> {
 #[expect(clippy::disallowed_methods, reason = "the marker lies among a foreign library's files, outside Io")]
 fn write_line(marker: &mut File, dir: &Path, engine: &str) -> std::io::Result<()> {
     marker.seek(SeekFrom::Start(0))?;
-    marker.write_all(format!("{engine} {VERSION}\n").as_bytes())?;
+    let line = format!("{engine} {VERSION}\n");
+    marker.write_all(line.as_bytes())?;
+    marker.set_len(line.len() as u64)?;
     marker.sync_all()?;
     File::open(dir)?.sync_all()
 }
@@ -257,6 +292,42 @@ mod tests {
         assert!(Home::take(dir.path(), "a").unwrap().is_new(), "a creation that was cut must start again");
         Home::take(dir.path(), "a").unwrap().created().unwrap();
         assert!(!Home::take(dir.path(), "a").unwrap().is_new());
+    }
+
+    /// Fails when a line that was written and never synced is believed as it is: a power cut after the next opening would make the instance a
+    /// new one.
+    #[test]
+    fn what_the_marker_says_is_written_once_more_before_anybody_acts_on_it() {
+        let dir = tempfile::tempdir().unwrap();
+        Home::take(dir.path(), "a").unwrap().created().unwrap();
+        let path = dir.path().join(MARKER);
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+        drop(Home::take(dir.path(), "a").unwrap());
+        assert!(fs::metadata(&path).unwrap().modified().unwrap() > long_ago);
+        assert_eq!(fs::read(&path).unwrap(), b"a 1\n");
+        // A file that has grown without its bytes: who wrote it had all other files there.
+        fs::write(&path, [0; 4]).unwrap();
+        assert!(Home::take(dir.path(), "a").unwrap().is_new(), "there are none");
+        fs::write(dir.path().join("data"), "acknowledged").unwrap();
+        assert!(!Home::take(dir.path(), "a").unwrap().is_new());
+        assert_eq!(fs::read(&path).unwrap(), b"a 1\n");
+    }
+
+    #[test]
+    fn a_copy_that_fails_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let dest = dir.path().join("copy");
+        let write = |fails: bool| {
+            fs::write(dest.join("data"), "half").unwrap();
+            fs::create_dir(dest.join("more")).unwrap();
+            if fails { Err(Error::invalid("no")) } else { Ok(()) }
+        };
+        assert_eq!(copy_to(&dest, "a", || write(true)).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(fs::read_dir(&dest).unwrap().count(), 0);
+        copy_to(&dest, "a", || write(false)).unwrap();
+        assert!(!Home::take(&dest, "a").unwrap().is_new());
+        assert_eq!(copy_to(&dest, "a", || Ok(())).unwrap_err().kind(), ErrorKind::Invalid);
     }
 
     #[test]

@@ -276,14 +276,19 @@ impl LevelDb {
 
     fn write(&self, ops: &[Op<'_>], options: &WriteOptions) -> Result<()> {
         let dir = self.home.dir();
+        let logged = |bytes| {
+            self.logged_bytes.fetch_add(bytes, Ordering::Relaxed);
+        };
         if ops.iter().any(|op| matches!(op, Op::DeleteRange { .. })) {
             let _alone = self.writers.write().unwrap_or_else(PoisonError::into_inner);
-            let batch = self.batch_with_ranges(ops)?;
+            let (batch, bytes) = self.batch_with_ranges(ops)?;
             // SAFETY: (FC1) live handles.
-            return call("write", dir, |err| unsafe { ffi::leveldb_write(self.db.db, options.0, batch.0, err) });
+            call("write", dir, |err| unsafe { ffi::leveldb_write(self.db.db, options.0, batch.0, err) })?;
+            logged(bytes);
+            return Ok(());
         }
         let _shared = self.writers.read().unwrap_or_else(PoisonError::into_inner);
-        match ops {
+        let written = match ops {
             // One operation: the library builds its batch on the stack.
             // SAFETY: (FC1, FC2) live handles; the bytes are copied before the call returns.
             [Op::Put { key, value }] => call("write", dir, |err| unsafe {
@@ -306,17 +311,24 @@ impl LevelDb {
                 // SAFETY: (FC1) live handles.
                 call("write", dir, |err| unsafe { ffi::leveldb_write(self.db.db, options.0, batch.0, err) })
             }
-        }
+        };
+        written.inspect(|()| logged(ops.iter().map(Op::logical_bytes).sum()))
     }
 
     /// The batch in which every range delete is the deletes of the keys in it: those of the database and those that the
-    /// batch itself put before. The caller keeps other writers out.
-    fn batch_with_ranges(&self, ops: &[Op<'_>]) -> Result<WriteBatch> {
-        let mut batch = WriteBatch::new();
+    /// batch itself put before; with the bytes of its keys and values. The caller keeps other writers out.
+    fn batch_with_ranges(&self, ops: &[Op<'_>]) -> Result<(WriteBatch, u64)> {
+        let (mut batch, mut bytes) = (WriteBatch::new(), 0);
         for (index, op) in ops.iter().enumerate() {
             match *op {
-                Op::Put { key, value } => batch.put(key, value),
-                Op::Delete { key } => batch.delete(key),
+                Op::Put { key, value } => {
+                    batch.put(key, value);
+                    bytes += (key.len() + value.len()) as u64;
+                }
+                Op::Delete { key } => {
+                    batch.delete(key);
+                    bytes += key.len() as u64;
+                }
                 Op::DeleteRange { from, to } => {
                     let within = |key: &[u8]| key >= from && to.is_none_or(|to| key < to);
                     for before in &ops[..index] {
@@ -324,6 +336,7 @@ impl LevelDb {
                             && within(key)
                         {
                             batch.delete(key);
+                            bytes += key.len() as u64;
                         }
                     }
                     let uncached = ReadOptions::new(ptr::null(), false);
@@ -331,13 +344,14 @@ impl LevelDb {
                     iter.seek(from);
                     while let Some(key) = iter.key().filter(|key| within(key)) {
                         batch.delete(key);
+                        bytes += key.len() as u64;
                         iter.next();
                     }
                     iter.status(self.home.dir())?;
                 }
             }
         }
-        Ok(batch)
+        Ok((batch, bytes))
     }
 
     /// Make `Os` writes durable that lie in logs before the current one, which LevelDB has just synced.
@@ -421,7 +435,6 @@ impl Engine for LevelDb {
             self.unsynced.written.fetch_add(1, Ordering::AcqRel);
             written
         };
-        self.logged_bytes.fetch_add(ops.iter().map(Op::logical_bytes).sum(), Ordering::Relaxed);
         written.map_err(|e| self.poison.after(e))
     }
 
@@ -439,14 +452,11 @@ impl Engine for LevelDb {
     }
 
     fn checkpoint(&self, dest: &Path) -> Result<()> {
-        home::check_copy_target(dest)?;
-        if !dest.is_dir() {
-            std::fs::create_dir(dest).map_err(|e| Error::io(format_args!("create {}", dest.display()), e))?;
-        }
-        self.copy_to(dest)?;
-        // The copy is closed: its log and tables are whole in the kernel, and one pass makes them durable.
-        home::sync_files_but(dest, &[])?;
-        home::mark_copy(dest, NAME)
+        home::copy_to(dest, NAME, || {
+            self.copy_to(dest)?;
+            // The copy is closed: its log and tables are whole in the kernel, and one pass makes them durable.
+            home::sync_files_but(dest, &[])
+        })
     }
 
     fn compact(&self) -> Result<()> {

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use biombo_base::{Error, ErrorKind, Result};
 use biombo_engine::{
@@ -146,6 +146,8 @@ struct Lmdb {
     // Unsynced commits so far, and how many of them a sync has covered.
     commits: AtomicU64,
     synced: AtomicU64,
+    // One sync at a time: the kernel tells a failed writeback to one of two, and the other must see that it poisoned.
+    syncs: Mutex<()>,
     poison: OnceLock<String>,
     options: Vec<(String, String)>,
     home: Home,
@@ -193,6 +195,7 @@ impl Lmdb {
             // The last life's commits may not be synced.
             commits: AtomicU64::new(u64::from(is_old)),
             synced: AtomicU64::new(0),
+            syncs: Mutex::new(()),
             poison: OnceLock::new(),
             options: flags.describe(map_bytes),
             home,
@@ -218,10 +221,14 @@ impl Lmdb {
 
     /// Sync what commits without syncs have left behind, if anything.
     fn sync_commits(&self) -> Result<()> {
-        let commits = self.commits.load(Ordering::Acquire);
-        if self.synced.load(Ordering::Acquire) >= commits {
+        let wanted = self.commits.load(Ordering::Acquire);
+        let _one = self.syncs.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_poison()?;
+        // Somebody's meanwhile may have covered them.
+        if self.synced.load(Ordering::Acquire) >= wanted {
             return Ok(());
         }
+        let commits = self.commits.load(Ordering::Acquire);
         // SAFETY: (FC2) the environment is open; this call is thread-safe.
         let code = unsafe { ffi::mdb_env_sync(self.env.0, 1) };
         if code != 0 {
@@ -239,8 +246,7 @@ impl Lmdb {
         if code != 0 {
             return Err(error::translate(code, "write the checkpoint", &copy));
         }
-        home::sync_file(&copy)?;
-        home::mark_copy(dest, NAME)
+        home::sync_file(&copy)
     }
 }
 
@@ -324,10 +330,7 @@ impl Engine for Lmdb {
     }
 
     fn checkpoint(&self, dest: &Path) -> Result<()> {
-        home::make_copy_target(dest)?;
-        self.copy_to(dest).inspect_err(|_| {
-            let _ = fs::remove_file(dest.join(DATA));
-        })
+        home::copy_to(dest, NAME, || self.copy_to(dest))
     }
 
     fn compact(&self) -> Result<()> {
@@ -403,7 +406,7 @@ fn open_with_room(dir: &Path, instances: u32, old_bytes: u64, flags: u32) -> Res
     // Generous, but close together, so that instances share upper page-table entries: reads over eight of them were a few
     // per cent faster so, within the noise of the runs. A reopened instance gets twice its size again.
     let share = 512 * GIB / u64::from(instances.max(1));
-    let least = GIB.max(old_bytes.saturating_mul(2).next_multiple_of(GIB));
+    let least = GIB.max(old_bytes.saturating_mul(2).checked_next_multiple_of(GIB).unwrap_or(u64::MAX));
     let mut bytes = share.clamp(64 * GIB, 1024 * GIB).max(least);
     loop {
         match open_env(dir, bytes, flags) {

@@ -170,6 +170,7 @@ impl Postgres {
         opened.before = opened.figures()?;
         if opened.server.is_none() {
             let known = figures::settings(&mut opened.link()?).map_err(|e| opened.after(e, "read the settings of"))?;
+            opened.capabilities.survives_power_cut = figures::survives_power_cut(&known);
             opened.options.extend(known);
         }
         opened.home.created()?;

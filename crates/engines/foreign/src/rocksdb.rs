@@ -361,26 +361,25 @@ impl Engine for RocksDb {
     }
 
     fn checkpoint(&self, dest: &Path) -> Result<()> {
-        home::check_copy_target(dest)?;
-        // RocksDB wants to create the directory itself.
-        if dest.is_dir() {
+        home::copy_to(dest, NAME, || {
+            // RocksDB wants to create the directory itself.
             std::fs::remove_dir(dest)
                 .map_err(|e| Error::io(format_args!("replace the empty directory {}", dest.display()), e))?;
-        }
-        let name = c::path(dest)?;
-        let dir = self.home.dir();
-        // SAFETY: (FC1, FC2) the object is created from the live database and destroyed after its one use.
-        let checkpoint =
-            call("begin a checkpoint", dir, |err| unsafe { ffi::rocksdb_checkpoint_object_create(self.db.0, err) })?;
-        // A log size of 0 flushes the memtables: the copy holds everything applied before, in synced tables.
-        // SAFETY: (FC1, FC2) as above.
-        let done = call("write the checkpoint", dest, |err| unsafe {
-            ffi::rocksdb_checkpoint_create(checkpoint, name.as_ptr(), 0, err);
-            ffi::rocksdb_checkpoint_object_destroy(checkpoint);
-        });
-        done?;
-        home::sync_files_but(dest, &["sst"])?;
-        home::mark_copy(dest, NAME)
+            let name = c::path(dest)?;
+            let dir = self.home.dir();
+            // SAFETY: (FC1, FC2) the object is created from the live database and destroyed after its one use.
+            let checkpoint = call("begin a checkpoint", dir, |err| unsafe {
+                ffi::rocksdb_checkpoint_object_create(self.db.0, err)
+            })?;
+            // A log size of 0 flushes the memtables: the copy holds everything applied before, in synced tables.
+            // SAFETY: (FC1, FC2) as above.
+            let done = call("write the checkpoint", dest, |err| unsafe {
+                ffi::rocksdb_checkpoint_create(checkpoint, name.as_ptr(), 0, err);
+                ffi::rocksdb_checkpoint_object_destroy(checkpoint);
+            });
+            done?;
+            home::sync_files_but(dest, &["sst"])
+        })
     }
 
     fn compact(&self) -> Result<()> {

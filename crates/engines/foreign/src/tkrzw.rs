@@ -161,13 +161,16 @@ unsafe extern "C" fn copy_value(
     }
 }
 
+/// How often in sequence a record that is not of the range may be met instead of one.
+const LOOKS_MAX: u32 = 1_000;
+
 struct Found<'a> {
     value: &'a mut Vec<u8>,
     is_there: bool,
 }
 
-/// Remove the record if its key lies before the end behind `arg`, and say whether it did.
-unsafe extern "C" fn remove_before(
+/// Remove the record if its key lies in the range behind `arg`, and say where it lies.
+unsafe extern "C" fn remove_within(
     arg: *mut c_void,
     key: *const c_char,
     key_size: i32,
@@ -179,14 +182,28 @@ unsafe extern "C" fn remove_before(
     unsafe {
         let range = &mut *arg.cast::<Removal<'_>>();
         let key = c::bytes(key, key_size.max(0) as usize);
-        range.removed = range.to.is_none_or(|to| key < to);
-        if range.removed { ffi::TKRZW_REC_PROC_REMOVE } else { ffi::TKRZW_REC_PROC_NOOP }
+        range.met = match range.to {
+            _ if key < range.from => Met::Before,
+            Some(to) if key >= to => Met::Past,
+            _ => Met::Within,
+        };
+        if range.met == Met::Within { ffi::TKRZW_REC_PROC_REMOVE } else { ffi::TKRZW_REC_PROC_NOOP }
     }
 }
 
 struct Removal<'a> {
+    from: &'a [u8],
     to: Option<&'a [u8]>,
-    removed: bool,
+    met: Met,
+}
+
+/// Where the record lies that an iterator has come to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Met {
+    Nothing,
+    Before,
+    Within,
+    Past,
 }
 
 /// Count the record in the `u64` behind `arg`. The library also calls it before and after all records, without a value.
@@ -294,29 +311,52 @@ impl Tkrzw {
         if ok { Ok(()) } else { Err(last_error("write", &self.path).1) }
     }
 
-    /// Remove record by record; what other threads put into the range meanwhile may stay.
+    /// Remove record by record; what other threads put into the range meanwhile may stay. An iterator may stand elsewhere by the time that it is
+    /// read, or nowhere (module [`cursor`]): then the range is looked for again, until some looks in sequence have found nothing in it.
     fn delete_range(&self, from: &[u8], to: Option<&[u8]>) -> Result<()> {
         if to.is_some_and(|to| to <= from) {
             return Ok(());
         }
-        let mut range = Removal { to, removed: true };
+        let mut range = Removal { from, to, met: Met::Nothing };
         // SAFETY: (FC1, FC2, FC6) the iterator is made from the open database and freed here; `range` outlives the calls
         // in which the callback runs.
         unsafe {
             let iter = ffi::tkrzw_dbm_make_iterator(self.dbm.0);
-            let mut ok = ffi::tkrzw_dbm_iter_jump_upper(iter, chars(from), size(from), true);
-            while ok && range.removed {
-                range.removed = false;
-                // Removing moves the iterator to the next record.
-                ok = ffi::tkrzw_dbm_iter_process(iter, remove_before, (&raw mut range).cast(), true);
-            }
-            let failure = (!ok).then(|| last_error("delete a range", &self.path));
+            // Looks in sequence that have removed nothing, whether or not a record was met.
+            let mut looks = 0;
+            let outcome = loop {
+                if !ffi::tkrzw_dbm_iter_jump_upper(iter, chars(from), size(from), true) {
+                    match last_error("delete a range", &self.path) {
+                        (ffi::NOT_FOUND_ERROR, _) => break Ok(()),
+                        (_, error) => break Err(error),
+                    }
+                }
+                looks += 1;
+                let mut ok = true;
+                while ok {
+                    range.met = Met::Nothing;
+                    // Removing moves the iterator to the next record.
+                    ok = ffi::tkrzw_dbm_iter_process(iter, remove_within, (&raw mut range).cast(), true);
+                    if range.met != Met::Within {
+                        break;
+                    }
+                    looks = 0;
+                }
+                match (!ok).then(|| last_error("delete a range", &self.path)) {
+                    Some((code, error)) if code != ffi::NOT_FOUND_ERROR => break Err(error),
+                    // The end of the records: a search upwards that finds none leaves the iterator there.
+                    Some(_) if looks >= cursor::ATTEMPTS => break Ok(()),
+                    Some(_) => {}
+                    None if range.met == Met::Past => break Ok(()),
+                    None if looks >= LOOKS_MAX => {
+                        let what = "a range cannot be deleted: its pages are never found as they are".to_owned();
+                        break Err(Error::new(ErrorKind::Io, format!("{}: {what}", self.path.display())));
+                    }
+                    None => {}
+                }
+            };
             ffi::tkrzw_dbm_iter_free(iter);
-            match failure {
-                // The end of the records.
-                None | Some((ffi::NOT_FOUND_ERROR, _)) => Ok(()),
-                Some((_, error)) => Err(error),
-            }
+            outcome
         }
     }
 
@@ -405,18 +445,15 @@ impl Engine for Tkrzw {
     }
 
     fn checkpoint(&self, dest: &Path) -> Result<()> {
-        home::check_copy_target(dest)?;
-        if !dest.is_dir() {
-            std::fs::create_dir(dest).map_err(|e| Error::io(format_args!("create {}", dest.display()), e))?;
-        }
-        let name = c::path(&dest.join(self.flavor.file_name()))?;
-        // The library writes all pages, then copies the file while it holds writers off.
-        // SAFETY: (FC1, FC2) the database is open; the name is zero-terminated.
-        if !unsafe { ffi::tkrzw_dbm_copy_file_data(self.dbm.0, name.as_ptr(), true) } {
-            return Err(last_error("copy the database", dest).1);
-        }
-        home::sync_files_but(dest, &[])?;
-        home::mark_copy(dest, self.flavor.name())
+        home::copy_to(dest, self.flavor.name(), || {
+            let name = c::path(&dest.join(self.flavor.file_name()))?;
+            // The library writes all pages, then copies the file while it holds writers off.
+            // SAFETY: (FC1, FC2) the database is open; the name is zero-terminated.
+            if !unsafe { ffi::tkrzw_dbm_copy_file_data(self.dbm.0, name.as_ptr(), true) } {
+                return Err(last_error("copy the database", dest).1);
+            }
+            home::sync_files_but(dest, &[])
+        })
     }
 
     fn compact(&self) -> Result<()> {

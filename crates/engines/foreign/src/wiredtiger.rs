@@ -8,6 +8,8 @@
 //!    the threads that wait for one, so `sync_apart` is true.
 //! 3. Transactions that conflict are repeated, so callers never see it unless a batch does not fit into the cache.
 //! 4. Values are copied out: a value by reference would pin its page and its session.
+//! 5. Nobody writes while a range is deleted: the log names a deleted range by its ends, so what another transaction puts into it meanwhile
+//!    would be there until the log is replayed, and gone then (`WT_SESSION::truncate`).
 //!
 //! Crash argument: tables change only at checkpoints, to free places, and the turtle file names the last one; the log since
 //! then is replayed at opening, up to the first record whose checksum fails. Log files are written in order, so what is
@@ -21,7 +23,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use biombo_base::{Error, ErrorKind, Result};
@@ -115,6 +117,8 @@ struct WiredTiger {
     poison: Poison,
     // Writers that lost several conflicts take turns.
     conflicts: Mutex<()>,
+    // Batches that delete ranges are alone; the others share.
+    ranges: RwLock<()>,
     // WiredTiger allows one backup at a time.
     backups: Mutex<()>,
     options: Vec<(String, String)>,
@@ -158,6 +162,7 @@ impl WiredTiger {
             connection,
             poison: Poison::default(),
             conflicts: Mutex::new(()),
+            ranges: RwLock::new(()),
             backups: Mutex::new(()),
             options: config.describe(),
             home,
@@ -250,11 +255,8 @@ impl Engine for WiredTiger {
 
     fn checkpoint(&self, dest: &Path) -> Result<()> {
         let _one = self.backups.lock().unwrap_or_else(PoisonError::into_inner);
-        home::make_copy_target(dest)?;
         let session = self.session()?;
-        self.copy_to(&session, dest).inspect_err(|_| {
-            let _ = clear(dest);
-        })
+        home::copy_to(dest, NAME, || self.copy_to(&session, dest))
     }
 
     fn compact(&self) -> Result<()> {
@@ -359,6 +361,15 @@ fn connect(dir: &Path, config: &str, is_new: bool) -> Result<Connection> {
         }
         // Short of memory, files or room: nothing is wrong with the files.
         code @ (12 | 13 | 23 | 24 | 28) => Err(ffi::translate(code, "open", dir)),
+        // Mostly an engine of this process that a failure ended: its connection stays.
+        16 => Err(Error::new(
+            ErrorKind::Busy,
+            format!(
+                "{} is open already, in another program or in this process, where writing to it failed: end that, then open it ({})",
+                dir.display(),
+                ffi::message(16)
+            ),
+        )),
         code if !is_new => Err(Error::corruption(dir, 0, format!("cannot open it: {}", ffi::message(code)))),
         code => Err(ffi::translate(code, "create", dir)),
     }

@@ -333,6 +333,7 @@ fn child_of_an_existing_server() {
     assert!(!dir.join("cluster").exists(), "a server of its own");
     let options = engine.stats().expect("stats").options;
     assert!(options.contains(&("server".to_owned(), "existing".to_owned())), "{options:?}");
+    assert_eq!(engine.capabilities().survives_power_cut, Some(Durability::Os));
 }
 
 #[test]

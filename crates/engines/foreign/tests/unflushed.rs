@@ -118,3 +118,16 @@ fn rocksdb_tells_what_its_memtables_hold() {
 fn leveldb_tells_what_its_logs_hold_that_no_table_does() {
     tells("leveldb");
 }
+
+/// Fails when a deleted range counts as the two keys that name it: LevelDB's log has a deletion of each key in it.
+#[cfg(feature = "leveldb")]
+#[test]
+fn leveldb_counts_each_deletion_of_a_range() {
+    let dir = TempDir::with_prefix("biombo-unflushed-").unwrap();
+    let Some(engine) = open("leveldb", &dir) else { return };
+    put(&engine, 0..400);
+    let (_, before) = told(&engine);
+    engine.apply(&[Op::DeleteRange { from: &[0], to: None }], Durability::Os).unwrap();
+    let (_, after) = told(&engine);
+    assert!(after - before >= 400 * 8, "{} bytes for 400 keys", after - before);
+}

@@ -51,6 +51,14 @@ impl Lmdb {
         }
         // SAFETY: (FL3) the transaction is open and this thread's.
         let number = unsafe { ffi::mdb_txn_id(txn) as u64 };
+        let one = (is_sync && changed).then(|| self.syncs.lock().unwrap_or_else(PoisonError::into_inner));
+        if one.is_some()
+            && let Err(poisoned) = self.check_poison()
+        {
+            // SAFETY: (FL3) the transaction is open and this thread's; this is its last use.
+            unsafe { ffi::mdb_txn_abort(txn) };
+            return Err(poisoned);
+        }
         // SAFETY: (FL3) as above; it is freed whatever the outcome.
         let commit = || unsafe { ffi::mdb_txn_commit(txn) };
         let code = if changed { self.readers.commit(number, commit) } else { commit() };

@@ -128,7 +128,7 @@ impl PostgresCursor {
             return Ok(());
         }
         let here = self.key().map(<[u8]>::to_vec).unwrap_or_default();
-        self.rows = (self.rows * 4).max(ROWS_FIRST);
+        self.rows = self.rows.saturating_mul(4).max(ROWS_FIRST);
         self.fetch(if down { Sql::Below } else { Sql::After }, &here)
     }
 }

@@ -1,5 +1,7 @@
 //! What the server counts of its own work, since it was made: every session of an existing server's is in it.
 
+use biombo_engine::Durability;
+
 use super::pool::Taken;
 
 /// The counters that are of use.
@@ -73,4 +75,25 @@ pub(super) fn settings(link: &mut Taken<'_>) -> Result<Vec<(String, String)>, po
     let columns = NAMES.map(|name| format!("current_setting('{name}')")).join(", ");
     let values = link.figures(&format!("SELECT {columns}"))?;
     Ok(NAMES.iter().map(|name| (*name).to_owned()).zip(values).collect())
+}
+
+/// What a power cut leaves of such a server's commits. Without these two it may take anything: somebody else's choice.
+pub(super) fn survives_power_cut(settings: &[(String, String)]) -> Option<Durability> {
+    let is_off = |wanted: &str| settings.iter().any(|(name, value)| name == wanted && value == "off");
+    (!is_off("fsync") && !is_off("full_page_writes")).then_some(Durability::Os)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_syncs_nothing_is_no_more_than_a_server_that_was_killed() {
+        let with = |fsync: &str, pages: &str| {
+            let all = [("server_version", "15"), ("fsync", fsync), ("full_page_writes", pages)];
+            survives_power_cut(&all.map(|(name, value)| (name.to_owned(), value.to_owned())))
+        };
+        assert_eq!(with("on", "on"), Some(Durability::Os));
+        assert_eq!([with("off", "on"), with("on", "off")], [None, None]);
+    }
 }

@@ -21,7 +21,7 @@ use crate::c;
 
 /// How often nothing may be found behind a movement before the cursor takes it for the end: the record may have vanished
 /// between the movement and its reading, or the one that the iterator stood on before.
-const ATTEMPTS: u32 = 4;
+pub(super) const ATTEMPTS: u32 = 4;
 /// How often the library's search downwards is asked before the cursor walks up to the key instead.
 const SEARCHES_DOWN: u32 = 4;
 

@@ -25,19 +25,24 @@ pub(super) struct Room {
 impl Room {
     /// Refuse `bytes` more where there is no room for them. `dirty_bytes_max`: what the engine may hold back in memory.
     pub(super) fn check(&self, dir: &Path, bytes: u64, dirty_bytes_max: u64) -> Result<()> {
-        let dirty = self.since_sync.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        // Counted when it is taken: what is refused is held back nowhere.
+        let taken = || {
+            self.since_sync.fetch_add(bytes, Ordering::Relaxed);
+            Ok(())
+        };
         let since = self.since_look.fetch_add(bytes.max(1), Ordering::Relaxed);
         // The very first write looks too.
         if since != 0 && since + bytes < LOOK_BYTES {
-            return Ok(());
+            return taken();
         }
         self.since_look.store(1, Ordering::Relaxed);
         let file_system = rustix::fs::statvfs(dir)
             .map_err(|e| Error::io(format_args!("ask for the free room of {}", dir.display()), e.into()))?;
         let free = file_system.f_bavail.saturating_mul(file_system.f_frsize);
+        let dirty = self.since_sync.load(Ordering::Relaxed).saturating_add(bytes);
         let needed = RESERVE_BYTES + bytes + dirty.min(dirty_bytes_max);
         if free >= needed {
-            return Ok(());
+            return taken();
         }
         // The next write looks again.
         self.since_look.store(0, Ordering::Relaxed);
@@ -65,6 +70,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let room = Room::default();
         room.check(dir.path(), 10, 0).unwrap();
-        assert_eq!(room.check(dir.path(), 1 << 60, 0).unwrap_err().kind(), ErrorKind::Full);
+        for _ in 0..3 {
+            assert_eq!(room.check(dir.path(), 1 << 60, u64::MAX).unwrap_err().kind(), ErrorKind::Full);
+        }
+        // What was refused is not held back in memory.
+        room.check(dir.path(), 10, u64::MAX).unwrap();
     }
 }

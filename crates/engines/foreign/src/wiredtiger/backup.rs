@@ -21,13 +21,9 @@ impl WiredTiger {
         let outcome = self.copy_files(cursor, dest);
         // SAFETY: (FW2) the cursor is this thread's, and this is its last use.
         match unsafe { ffi::biombo_wt_cursor_close(cursor) } {
-            0 => outcome?,
-            code => {
-                outcome?;
-                return Err(self.error(code, "end a checkpoint of"));
-            }
+            0 => outcome,
+            code => outcome.and_then(|()| Err(self.error(code, "end a checkpoint of"))),
         }
-        home::mark_copy(dest, NAME)
     }
 
     fn copy_files(&self, cursor: *mut ffi::Cursor, dest: &Path) -> Result<()> {

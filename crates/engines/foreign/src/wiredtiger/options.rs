@@ -6,6 +6,8 @@ use biombo_engine::OpenOptions;
 pub const SESSIONS_MAX: u32 = 2048;
 
 const MIB: u64 = 1 << 20;
+/// The library takes no more (`wiredtiger_open`, `cache_size`).
+const CACHE_BYTES_MAX: u64 = 10 << 40;
 
 /// Option strings, and the same for the report.
 pub struct Config {
@@ -27,7 +29,7 @@ impl Config {
         // A leaf holds some tens of values of the usual size; the library's own 32 KiB serve up to about 1 KiB.
         let leaf_kib = if options.value_bytes.unwrap_or(0) > 4096 { 128 } else { 32 };
         let all = [
-            ("cache_size", options.cache_bytes.max(MIB).to_string()),
+            ("cache_size", options.cache_bytes.clamp(MIB, CACHE_BYTES_MAX).to_string()),
             ("session_max", SESSIONS_MAX.to_string()),
             ("eviction", format!("(threads_min=1,threads_max={evictors})")),
             ("checkpoint", format!("(wait=60,log_size={checkpoint_bytes})")),

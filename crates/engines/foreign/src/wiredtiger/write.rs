@@ -17,6 +17,13 @@ const CONFLICTS: u32 = 8;
 impl WiredTiger {
     /// Apply checked operations in one transaction whose log record is with the kernel when this returns.
     pub(super) fn write(&self, session: &Worker, ops: &[Op<'_>]) -> Result<()> {
+        let lock = &self.ranges;
+        let (_shared, _alone);
+        if ops.iter().any(|op| matches!(op, Op::DeleteRange { .. })) {
+            _alone = lock.write().unwrap_or_else(PoisonError::into_inner);
+        } else {
+            _shared = lock.read().unwrap_or_else(PoisonError::into_inner);
+        }
         let begun = Instant::now();
         let mut turn = None;
         for attempt in 0u32.. {

@@ -62,7 +62,9 @@ impl MicroBtree {
 
     /// The same for who looks for keys: not in a tree that is half changed.
     pub(super) fn sound(&self) -> Result<RwLockReadGuard<'_, Tree>> {
-        let tree = self.read();
+        let tree = self.tree.read().map_err(|_| {
+            self.poison.torn(Error::new(ErrorKind::Poisoned, "a thread panicked while it changed the tree"))
+        })?;
         self.poison.check_read()?;
         Ok(tree)
     }

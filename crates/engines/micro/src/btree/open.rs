@@ -45,7 +45,7 @@ impl BtreeOptions {
         Self {
             cache_pages: pages - pages / 4,
             dirty_pages_max: pages / 4,
-            checkpoint_bytes: (options.cache_bytes * 2).clamp(8 << 20, 256 << 20),
+            checkpoint_bytes: options.cache_bytes.saturating_mul(2).clamp(8 << 20, 256 << 20),
             journal: journaled::options(),
         }
     }

@@ -1,7 +1,15 @@
-//! The page against a model, byte by byte.
+//! The page against a model, byte by byte; and what a panic leaves.
 
-use biombo_base::io::AlignedBuf;
-use biombo_base::io::sim::Random;
+use std::path::Path;
+use std::sync::Arc;
+
+use biombo_base::ErrorKind;
+use biombo_base::io::sim::{Random, SimIo};
+use biombo_base::io::{AlignedBuf, Io};
+use biombo_engine::{Durability, Engine, Op, OpenOptions};
+
+use super::{BtreeOptions, open_with};
+use crate::Behaviour;
 
 use super::page::{CELL_BYTES_MAX, PAGE_BYTES, Page, Run, Stored, inline_cell, inner_cell, run_cell};
 
@@ -160,4 +168,25 @@ fn the_example_of_the_format_page_is_what_is_written() {
     assert_eq!(sealed[4..22], [1, 0, 1, 0, 0xf9, 0x0f, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0xf9, 0x0f]);
     assert_eq!(sealed[4089..], *b"\x01\0\x02\0kv1");
     assert!(sealed[22..4089].iter().all(|byte| *byte == 0));
+}
+
+/// Fails when a reader goes on in a tree that a writer has left half changed by a panic.
+#[test]
+fn after_a_panic_within_a_change_nothing_is_read_and_nothing_written() {
+    let io: Arc<dyn Io> = Arc::new(SimIo::new(1));
+    io.create_dir_all(Path::new("db")).expect("a directory");
+    let options = OpenOptions::new("db");
+    let engine = open_with(io, &options, &BtreeOptions::of(&options), Behaviour::Honest).expect("an engine");
+    let put = || engine.apply(&[Op::Put { key: b"k", value: b"v" }], Durability::Os);
+    put().expect("written");
+    let panicked = std::thread::scope(|scope| {
+        let within = || {
+            let _changing = engine.change();
+            panic!("within a change");
+        };
+        scope.spawn(within).join()
+    });
+    assert!(panicked.is_err());
+    assert_eq!(engine.get(b"k").map(drop).expect_err("half changed").kind(), ErrorKind::Poisoned);
+    assert_eq!(put().expect_err("half changed").kind(), ErrorKind::Poisoned);
 }
