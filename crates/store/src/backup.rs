@@ -3,7 +3,7 @@
 //! Invariants: the file is written aside and renamed when it is whole and synced; every block carries its checksum; the last block
 //! carries the number of keys, so a truncated file is recognised. `restore` makes a store of it or leaves nothing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use biombo_base::io::{File, Io, OpenMode, RealIo};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::placement::Input;
 use crate::scan::Range;
-use crate::{Options, Store, open};
+use crate::{Options, Store, copy, open};
 
 const MAGIC: &[u8; 16] = b"biombo backup 1\n";
 const BLOCK_BYTES: usize = 1 << 20;
@@ -30,17 +30,50 @@ struct Shape {
     placement: String,
 }
 
+/// Where a backup that is to be the file `path` is written.
+fn aside(path: &Path, own: u64) -> PathBuf {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(format!(".{own:016x}.tmp"));
+    aside.into()
+}
+
+/// Remove what backups that are to be the file `path` have left aside whose process died: nobody has their lock.
+fn sweep(io: &dyn Io, path: &Path) {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
+    // Only room is at stake.
+    for left in io.read_dir(parent).unwrap_or_default() {
+        let left = left.file_name().and_then(|left| left.to_str()).unwrap_or_default();
+        let own = left.strip_prefix(name).and_then(|left| left.strip_prefix('.')?.strip_suffix(".tmp"));
+        let own =
+            own.and_then(|own| u64::from_str_radix(own, 16).ok().filter(|number| format!("{number:016x}") == own));
+        let Some(left) = own.map(|own| aside(path, own)) else { continue };
+        // Held until it is gone: who makes one of that name finds it locked.
+        if let Ok(Some(_lock)) = io.try_lock(&left) {
+            let _ = io.remove_file(&left);
+        }
+    }
+}
+
 impl Store {
     /// Save one point in history as the file `path`, replacing it when all is written; returns the number of keys.
     pub fn backup(&self, path: &Path) -> Result<u64> {
         let io = &self.inner.io;
         let refused = |e| Error::io(format_args!("write {}", path.display()), e);
-        let mut aside = path.as_os_str().to_owned();
-        aside.push(".tmp");
-        let aside = Path::new(&aside);
-        let mut out =
-            Output { file: io.open(aside, OpenMode::WRITE).map_err(refused)?, at: 0, block: Vec::new(), path };
-        out.file.set_len(0).map_err(refused)?;
+        sweep(&**io, path);
+        // Its own, which nobody else writes to: another backup into the same place replaces this one as a whole, or is replaced.
+        let (aside, _lock, file) = loop {
+            let aside = aside(path, io.random_u64());
+            // Somebody who sweeps may have come before the lock, and may have removed what is locked.
+            let Some(lock) = io.try_lock(&aside).map_err(refused)? else { continue };
+            match io.open(&aside, OpenMode { write: true, ..OpenMode::READ }) {
+                Ok(file) => break (aside, lock, file),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(refused(e)),
+            }
+        };
+        let aside = aside.as_path();
+        let mut out = Output { file, at: 0, block: Vec::new(), path };
         let saved = self.save(&mut out).and_then(|keys| out.file.sync().map_err(refused).map(|()| keys));
         drop(out);
         match saved {
@@ -115,13 +148,16 @@ impl Store {
             Err(error) => {
                 let manifest = store.inner.manifest.clone();
                 drop(store);
-                // Partitions on other devices before what names them. It was missing or empty before.
-                for index in 0..manifest.engine_dirs.len() {
-                    let _ = io.remove_dir_all(&manifest.engine_dir(dir, index));
-                }
-                let _ = io.remove_dir_all(dir);
-                if existed {
-                    let _ = io.create_dir_all(dir);
+                // Nobody else's store is removed that came into its place since.
+                if let Ok(_owner) = copy::retake(&*io, dir, &manifest.store_id) {
+                    // Partitions on other devices before what names them. It was missing or empty before.
+                    for index in 0..manifest.engine_dirs.len() {
+                        let _ = io.remove_dir_all(&manifest.engine_dir(dir, index));
+                    }
+                    let _ = io.remove_dir_all(dir);
+                    if existed {
+                        let _ = io.create_dir_all(dir);
+                    }
                 }
                 Err(error)
             }

@@ -1,13 +1,14 @@
 //! Options of a store from a configuration file.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use biombo_base::io::IoMode;
+use biombo_base::size::parse_bytes;
 use biombo_engine::{Durability, Error, Result};
-use serde::de::Error as _;
+use serde::de::{Error as _, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Executor, Options, PARTITIONS_MAX, Partitioning, PlacementKind};
@@ -50,8 +51,8 @@ pub struct Config {
     /// Directories over which the partitions are spread: [`Options::dirs`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<Vec<PathBuf>>,
-    /// All memory for caches and buffers, in bytes: [`Options::cache_bytes`].
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// All memory for caches and buffers, in bytes, or as text with a unit (`"64MiB"`): [`Options::cache_bytes`].
+    #[serde(deserialize_with = "bytes", skip_serializing_if = "Option::is_none")]
     pub cache_bytes: Option<u64>,
     /// `sync`, `os` or `relaxed`: [`Options::durability`].
     #[serde(deserialize_with = "word", serialize_with = "name", skip_serializing_if = "Option::is_none")]
@@ -173,6 +174,33 @@ fn value_bytes<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option
     within(from, 1..=u32::MAX)
 }
 
+/// A number of bytes, or a text with a unit.
+fn bytes<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<u64>, D::Error> {
+    struct Bytes;
+
+    impl Visitor<'_> for Bytes {
+        type Value = u64;
+
+        fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            to.write_str("a number of bytes, or a text such as \"64MiB\"")
+        }
+
+        fn visit_i64<E: serde::de::Error>(self, number: i64) -> std::result::Result<u64, E> {
+            u64::try_from(number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
+        }
+
+        fn visit_u64<E: serde::de::Error>(self, number: u64) -> std::result::Result<u64, E> {
+            Ok(number)
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<u64, E> {
+            parse_bytes(text).map_err(E::custom)
+        }
+    }
+
+    from.deserialize_any(Bytes).map(Some)
+}
+
 fn format<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<String>, D::Error> {
     let name = String::deserialize(from)?;
     if Config::FORMATS.contains(&name.as_str()) {
@@ -223,6 +251,13 @@ mod tests {
     }
 
     #[test]
+    fn a_size_may_have_a_unit_as_on_the_command_line() {
+        for text in ["cache-bytes = 67108864", "cache-bytes = \"64MiB\""] {
+            assert_eq!(Config::parse(text).unwrap().cache_bytes, Some(64 << 20), "{text}");
+        }
+    }
+
+    #[test]
     fn a_file_says_every_option_and_wins_over_what_was_set() {
         let set = Options::new().engine("lmdb").partitions(2).cache_bytes(1).durability(Durability::Sync);
         let options = set.clone().config(&whole());
@@ -260,6 +295,7 @@ mod tests {
             ("space-amplification = 1.0", "space-amplification: 1 is not at least 1.05"),
             ("space-amplification = nan", "space-amplification: NaN is not at least 1.05"),
             ("cache-bytes = -5", "cache-bytes: "),
+            ("cache-bytes = '64 miles'", "cache-bytes: `miles` is no unit"),
             ("engine = 7", "engine: "),
             ("format = 'csv'", "format `csv` is none of `tsv`, `jsonl`, `lines`"),
             ("engin = \"log\"", "unknown field `engin`"),

@@ -3,6 +3,7 @@
 //! | room | idea |
 //! |---|---|
 //! | [`Options`], [`Config`], `open`, `manifest`, `owner` | creating and opening a directory, its options from a file, who owns it |
+//! | `contradictions` | what a store was created with against the options of a later opening |
 //! | `reshape`, `retire` | more partitions, fewer, or of another engine; those that own nothing any more taken away |
 //! | `replace` | another placement: all keys copied into new partitions |
 //! | [`Placement`], `bounds`, `topology`, `present` | which partition owns a key; the placement of this moment |
@@ -16,7 +17,7 @@
 //! | [`Repartition`], [`Plans`], `planning` | partitions that move by themselves: what is watched, planned, moved, and what came of it |
 //! | [`Update`], `stripes` | read-modify-write |
 //! | `copy`, `backup`, [`StoreStats`] | checkpoints, backups, figures, verification |
-//! | `repair` | what is sound of a damaged store |
+//! | `repair` | what is sound of a damaged store, and what is not |
 //! | [`StoreEngine`] | a store as an engine, for the conformance suite |
 //! | `keyspace` | room for the store's own keys |
 //! | `sync` | the locks and atomics that loom tests replace |
@@ -30,6 +31,7 @@ mod backup;
 mod bounds;
 mod chain;
 mod config;
+mod contradictions;
 mod copy;
 mod deferred;
 mod intent;

@@ -352,8 +352,10 @@ impl<'a> Opening<'a> {
             (Repartition::Every(_), Some(_)) if !engine_can.ordered => {
                 return Err(planning::refused(&format!("{} keeps no order", self.manifest.engine)));
             }
+            // It may have come to that by what this very opening has done.
             (Repartition::Every(_), Some(_)) if self.manifest.partitions < 2 => {
-                return Err(planning::refused("this store has one partition"));
+                warnings.push(planning::refused("this store has one partition").to_string());
+                None
             }
             (Repartition::Every(_), Some(_)) if !self.manifest.leaving.is_empty() => {
                 warnings.push(LEAVING.to_owned());
@@ -517,6 +519,7 @@ impl Manifest {
                 "the engine {engine} keeps no order of keys: range placement needs one"
             )));
         }
+        planning::check_shape(options, partitioning, partitions, engine, (kind.capabilities)().ordered)?;
         let store_id = format!("{:016x}", io.random_u64());
         let instances = if partitioning == Partitioning::Hard { partitions } else { 1 };
         let engine_dirs = (0..instances as usize)
@@ -551,28 +554,5 @@ impl Manifest {
 
     fn placement_kind(&self) -> Result<PlacementKind> {
         self.placement.parse()
-    }
-
-    fn refuse_contradictions(&self, dir: &Path, options: &Options) -> Result<()> {
-        let contradicts = |what: &str, has: &str, asked: &str| {
-            Err(Error::invalid(format!(
-                "the store {} has {what} {has}, not {asked}: leave the option away",
-                dir.display()
-            )))
-        };
-        if let Some(engine) = options.engine.as_deref().filter(|engine| *engine != self.engine) {
-            return contradicts("the engine", &self.engine, engine);
-        }
-        let to_stay = self.partitions_to_stay();
-        if let Some(partitions) = options.partitions.filter(|partitions| *partitions != to_stay) {
-            return contradicts("partitions", &to_stay.to_string(), &partitions.to_string());
-        }
-        if let Some(partitioning) = options.partitioning.filter(|p| p.name() != self.partitioning) {
-            return contradicts("partitioning", &self.partitioning, partitioning.name());
-        }
-        if let Some(placement) = options.placement.filter(|p| p.name() != self.placement) {
-            return contradicts("placement", &self.placement, placement.name());
-        }
-        Ok(())
     }
 }

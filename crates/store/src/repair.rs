@@ -1,4 +1,4 @@
-//! Repair of a store's engines, one after the other. The store itself stays closed meanwhile: its lock is held, so that
+//! Repair and inspection of a store's engines, one after the other. The store itself stays closed meanwhile: its lock is held, so that
 //! nobody opens it. What the store keeps beside its engines (manifest, placement, intents) is not repaired: it is small, and
 //! what is damaged there is told by the next opening.
 //!
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use biombo_base::io::{Io, RealIo};
-use biombo_engine::{Error, ErrorKind, Loss, OpenOptions, Registry, Repaired, Result};
+use biombo_engine::{Error, ErrorKind, Loss, OpenOptions, Registry, RepairMode, Repaired, Result};
 
 use crate::keyspace;
 use crate::manifest::{MANIFEST, Manifest};
@@ -23,7 +23,25 @@ impl Options {
     /// `NotFound` where there is no store, `Busy` while another process has it open, `Unsupported` for an engine that cannot be
     /// repaired, `Corruption` when the store's own manifest is damaged. After any of them it can be run again.
     pub fn repair(self, path: impl AsRef<Path>, registry: &Registry, tell: &mut dyn FnMut(Loss)) -> Result<Repaired> {
-        let dir = path.as_ref();
+        self.look_through(path.as_ref(), registry, RepairMode::Mend, tell)
+    }
+
+    /// Tell of everything that a [`repair`](Self::repair) of the store in `path`, which does not open, would mend, and change nothing: the
+    /// damages that were told of.
+    ///
+    /// # Errors
+    /// As those of [`repair`](Self::repair).
+    pub fn inspect(self, path: impl AsRef<Path>, registry: &Registry, tell: &mut dyn FnMut(Loss)) -> Result<u64> {
+        Ok(self.look_through(path.as_ref(), registry, RepairMode::Inspect, tell)?.losses)
+    }
+
+    fn look_through(
+        self,
+        dir: &Path,
+        registry: &Registry,
+        mode: RepairMode,
+        tell: &mut dyn FnMut(Loss),
+    ) -> Result<Repaired> {
         let io: Arc<dyn Io> = self.io.clone().unwrap_or_else(|| Arc::new(RealIo::new()));
         let exists =
             io.exists(&dir.join(MANIFEST)).map_err(|e| Error::io(format_args!("open {}", dir.display()), e))?;
@@ -37,12 +55,10 @@ impl Options {
         // Of each instance: while a store changes its engine it has two. Before anything is changed, all are known to be repairable.
         let repair = |index: usize| {
             let kind = registry.get(manifest.engine_of(index))?;
-            let cannot = || {
-                Error::unsupported(format!(
-                    "the engine {} cannot be repaired: restore a backup, or save with `biombo scan` what can be read",
-                    kind.name
-                ))
-            };
+            // Only what has an order can be read from one end to the other.
+            let save = if (kind.capabilities)().ordered { ", or save with `biombo scan` what can be read" } else { "" };
+            let cannot =
+                || Error::unsupported(format!("the engine {} cannot be repaired: restore a backup{save}", kind.name));
             kind.repair.as_ref().ok_or_else(cannot)
         };
         let repairs = (0..manifest.engine_dirs.len()).map(repair).collect::<Result<Vec<_>>>()?;
@@ -65,7 +81,7 @@ impl Options {
                     format!("the partition directory {} is missing: is its device mounted?", options.dir.display());
                 return Err(Error::new(ErrorKind::NotFound, what));
             }
-            let done = repair(&options, &mut tell)?;
+            let done = repair(&options, mode, &mut tell)?;
             sum.losses += done.losses;
             sum.moved_records += done.moved_records;
             sum.replaced_files += done.replaced_files;

@@ -4,6 +4,8 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
 use biombo_base::io::sim::{Crash, SimIo};
@@ -205,15 +207,28 @@ fn a_restore_that_fails_leaves_nothing_on_other_devices() {
     assert_eq!(left(), [2, 2]);
 }
 
-/// A disk on which somebody else comes first: between a look at what is there and the lock.
+/// A disk on which somebody else comes first: between a look at what is there and the lock of a place.
 struct Overtaken {
     io: SimIo,
     by: Mutex<Option<fn(&SimIo)>>,
+    at: &'static str,
+    /// So many times nobody comes first.
+    skip: AtomicUsize,
+}
+
+impl Overtaken {
+    fn new(io: &SimIo, at: &'static str, skip: usize, by: fn(&SimIo)) -> Arc<Self> {
+        Arc::new(Self { io: io.clone(), by: Mutex::new(Some(by)), at, skip: AtomicUsize::new(skip) })
+    }
 }
 
 impl Io for Overtaken {
     fn try_lock(&self, path: &Path) -> std::io::Result<Option<Box<dyn Lock>>> {
-        if let Some(other) = self.by.lock().expect("nobody panicked").take() {
+        let skips = || self.skip.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
+        if path == Path::new(self.at)
+            && !skips()
+            && let Some(other) = self.by.lock().expect("nobody panicked").take()
+        {
             other(&self.io);
         }
         self.io.try_lock(path)
@@ -252,9 +267,67 @@ impl Io for Overtaken {
 fn of_two_that_create_a_store_at_once_one_is_refused_and_the_other_keeps_its_keys() {
     let io = SimIo::new(4);
     let first: fn(&SimIo) = |io| drop(filled(io, options(io)));
-    let overtaken = Arc::new(Overtaken { io: io.clone(), by: Mutex::new(Some(first)) });
-    let second = options(&io).io(overtaken).engine("simulated").create_new(true);
+    let second = options(&io).io(Overtaken::new(&io, "db/LOCK", 0, first)).engine("simulated").create_new(true);
     let refused = open(&io, "db", second).map(drop).expect_err("there is one");
     assert!(refused.kind() == ErrorKind::Invalid && refused.message().contains("a store in db already"), "{refused}");
     assert!(is_whole(&open(&io, "db", options(&io)).expect("the first one's")));
+}
+
+/// Fails when a copy that somebody else has overtaken removes his store, or names it as its own.
+#[test]
+fn a_copy_takes_nothing_away_that_somebody_else_has_made_in_its_place() {
+    let io = SimIo::new(5);
+    filled(&io, options(&io)).backup(Path::new("backup")).expect("backup");
+    let whole = io.open(Path::new("backup"), OpenMode::READ).expect("a file");
+    let mut bytes = vec![0; whole.len().expect("a length") as usize - 1];
+    whole.read_at(&mut bytes, 0).expect("read");
+    let short = io.open(Path::new("short"), OpenMode::WRITE).expect("a file");
+    short.write_at(&bytes, 0).expect("written");
+    // What is there of the copy is closed before it is removed.
+    let other: fn(&SimIo) = |io| {
+        let store = open(io, "copy", options(io).engine("simulated")).expect("nobody has it");
+        store.put_with(b"theirs", b"1", Durability::Sync).expect("put");
+    };
+    let disk: Arc<dyn Io> = Arc::new(io.clone());
+    let registry = common::registry(disk, common::Commit::Apart);
+    let overtaken = options(&io).io(Overtaken::new(&io, "copy/LOCK", 1, other));
+    let refused = Store::restore(Path::new("short"), Path::new("copy"), overtaken, &registry).map(drop);
+    assert_eq!(refused.expect_err("a short one").kind(), ErrorKind::Corruption);
+    let theirs = open(&io, "copy", options(&io).create(false)).expect("their store");
+    assert_eq!(theirs.get(b"theirs").expect("get").as_deref(), Some(&b"1"[..]));
+}
+
+/// Fails when two backups write into one file: one fails, or what is there is of two points in history.
+#[test]
+fn of_several_backups_into_one_file_each_is_whole() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut registry = biombo_engine::Registry::new();
+    registry.add(biombo_engine::memory::kind());
+    let store = Options::new().engine("memory").open(dir.path().join("db"), &registry).expect("a store");
+    let write = |round: u32| {
+        let mut batch = Batch::new();
+        for number in 0..KEYS {
+            batch.put(&key(number), &round.to_le_bytes().repeat(100));
+        }
+        store.write_with(&batch, Durability::Os).expect("write");
+    };
+    write(0);
+    let file = dir.path().join("backup");
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0..20).for_each(|_| assert_eq!(store.backup(&file).expect("a backup"), u64::from(KEYS))));
+        }
+        (1..40).for_each(write);
+    });
+    let restored = Store::restore(&file, &dir.path().join("copy"), Options::new(), &registry).expect("restored");
+    let first = restored.get(&key(0)).expect("get").expect("there").to_vec();
+    assert!((0..KEYS).all(|number| restored.get(&key(number)).expect("get").as_deref() == Some(&first[..])));
+    // What a killed process has left goes with the next one.
+    std::fs::write(dir.path().join("backup.00000000000000ff.tmp"), b"half").expect("written");
+    std::fs::write(dir.path().join("backup.mine.tmp"), b"not ours").expect("written");
+    store.backup(&file).expect("a backup");
+    let mut names: Vec<_> =
+        std::fs::read_dir(dir.path()).expect("names").map(|name| name.expect("a name").file_name()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["backup", "backup.mine.tmp", "copy", "db"]);
 }

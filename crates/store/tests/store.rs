@@ -182,7 +182,13 @@ fn partitions_spread_over_several_directories_and_a_missing_one_is_named() {
     drop(options.clone().open(&db, &registry()).expect("create"));
     let count = |disk: &Path| std::fs::read_dir(disk).expect("disk").count();
     assert_eq!((count(&disks[0]), count(&disks[1])), (2, 1), "dealt in turn");
-    drop(options.open(&db, &registry()).expect("open"));
+    drop(options.clone().open(&db, &registry()).expect("open"));
+    // However they are spelt, in whatever order, and with more of them than there are partitions in; but not with fewer.
+    let spelt = vec![disks[1].join("../two"), disks[0].join("."), home.path().join("three")];
+    drop(options.clone().dirs(spelt).open(&db, &registry()).expect("the same ones"));
+    let error = options.dirs(vec![disks[0].clone()]).open(&db, &registry()).expect_err("a contradiction");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("a partition in") && error.to_string().contains("two, not"), "{error}");
     std::fs::remove_dir_all(&disks[1]).expect("unplug");
     let error = Options::new().open(&db, &registry()).expect_err("a device is missing");
     assert_eq!(error.kind(), ErrorKind::NotFound);

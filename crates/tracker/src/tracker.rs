@@ -11,7 +11,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -52,9 +52,12 @@ pub struct Tracker {
     number: u64,
     thinning: Thinning,
     ring_bytes: usize,
+    /// Held while samples are handed over.
     rings: Mutex<Vec<Drain>>,
+    /// Those of threads that came since: nobody waits for what is done with samples. Locked after `rings`.
+    joining: Mutex<Vec<Drain>>,
     lost: AtomicU64,
-    /// Set under the lock of `rings`.
+    /// Set under both locks.
     ended: AtomicBool,
 }
 
@@ -78,6 +81,7 @@ impl Tracker {
             thinning: Thinning::new(&rates),
             ring_bytes: rates.ring_bytes,
             rings: Mutex::default(),
+            joining: Mutex::default(),
             lost: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         }
@@ -85,9 +89,11 @@ impl Tracker {
 
     /// Take no samples any more: nobody will drain it again. Gives the memory of the rings back, as their threads come by or end.
     pub fn end(&self) {
-        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rings = locked(&self.rings);
+        let mut joining = locked(&self.joining);
         self.ended.store(true, Ordering::Relaxed);
         rings.clear();
+        joining.clear();
     }
 
     /// Whether it takes no samples any more.
@@ -149,8 +155,25 @@ impl Tracker {
     ) {
         let class = class_of(shape);
         let next = self.thinning.every(class);
-        let drawn = LEFT.try_with(|left| left[class].replace((fastrand::u32(0..next * 2 - 1), next)).1);
-        let every = drawn.ok().filter(|every| *every > 0).unwrap_or(next);
+        let draw = || fastrand::u32(0..next * 2 - 1);
+        let drawn = LEFT.try_with(|left| {
+            let (left, is_first) = (&left[class], left[class].get().1 == 0);
+            // A thread comes by somewhere between two samples. How far the next one is from there is as far as the nearer one of two that are drawn;
+            // were its first access always one, threads that do little would be told as doing much.
+            let before = if is_first { draw().min(draw()) } else { 0 };
+            match before.checked_sub(1) {
+                Some(rest) => {
+                    left.set((rest, next));
+                    None
+                }
+                None => Some(left.replace((draw(), next)).1),
+            }
+        });
+        let every = match drawn {
+            Ok(None) => return,
+            Ok(Some(every)) if every > 0 => every,
+            _ => next,
+        };
         if self.has_ended() {
             return;
         }
@@ -170,10 +193,10 @@ impl Tracker {
         let (producer, ring) = RingBuffer::new(self.ring_bytes);
         let lost = Arc::<Lost>::default();
         let drain = Drain { ring, lost: Arc::clone(&lost) };
-        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut joining = locked(&self.joining);
         // Without its other end the thread lets go of its own.
         if !self.has_ended() {
-            rings.push(drain);
+            joining.push(drain);
         }
         (producer, lost)
     }
@@ -182,7 +205,8 @@ impl Tracker {
     pub fn drain(&self, mut each: impl FnMut(&Sample<'_>)) -> Drained {
         let mut drained = Drained { samples: 0, lost: self.lost.swap(0, Ordering::Relaxed) };
         let mut bytes = Vec::new();
-        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rings = locked(&self.rings);
+        rings.append(&mut locked(&self.joining));
         let mut filled = [0f64; 2];
         rings.retain_mut(|Drain { ring, lost }| {
             // First whether its thread has ended: what it wrote before is then seen below.
@@ -204,6 +228,10 @@ impl Tracker {
         self.thinning.adapt(filled);
         drained
     }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The samples that lie one after the other.
@@ -275,11 +303,43 @@ fn is_due(which: usize) -> bool {
 mod tests {
     use super::*;
 
+    /// Fails if the first access of a thread always is a sample: threads that do little would be told as doing 64 times as much.
+    #[test]
+    fn threads_that_do_little_are_told_as_doing_little() {
+        let tracker = Tracker::new(Rates { singles: 64, ring_bytes: 4096, ..Rates::default() });
+        let threads = 40_000u32;
+        let mut told = 0;
+        for _ in 0..threads / 100 {
+            std::thread::scope(|scope| (0..100).for_each(|_| drop(scope.spawn(|| tracker.write(b"key")))));
+            tracker.drain(|sample| told += sample.accesses());
+        }
+        let share = told as f64 / f64::from(threads);
+        assert!((0.75..1.25).contains(&share), "{told} accesses of {threads} are told");
+    }
+
+    /// Fails when the first sample of a thread waits for what is done with those of others.
+    #[test]
+    fn a_thread_that_comes_while_samples_are_handed_over_does_not_wait() {
+        let tracker = Arc::new(Tracker::new(Rates { singles: 1, groups: 1, ..Rates::default() }));
+        tracker.write(b"first");
+        let drained = tracker.drain(|_| {
+            let (said, heard) = std::sync::mpsc::channel();
+            let tracker = Arc::clone(&tracker);
+            std::thread::spawn(move || {
+                tracker.write(b"second");
+                let _ = said.send(());
+            });
+            heard.recv_timeout(std::time::Duration::from_secs(20)).expect("it waits");
+        });
+        assert_eq!(drained.samples, 1);
+        assert_eq!(tracker.drain(|sample| assert!(sample.keys().eq([b"second"]))).samples, 1);
+    }
+
     /// Fails if one that nobody drains any more keeps a ring of each thread that comes by.
     #[test]
     fn a_tracker_that_has_ended_keeps_no_rings_of_threads_that_come_and_go() {
         let tracker = Tracker::new(Rates { singles: 1, groups: 1, ..Rates::default() });
-        let rings = || tracker.rings.lock().expect("no panic").len();
+        let rings = || locked(&tracker.rings).len() + locked(&tracker.joining).len();
         let come_and_go =
             || std::thread::scope(|scope| scope.spawn(|| tracker.write(b"key")).join().expect("no panic"));
         tracker.write(b"key");

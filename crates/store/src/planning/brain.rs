@@ -488,8 +488,12 @@ impl Brain {
         let used: HashSet<&[u8]> = used.collect();
         let mut homes: BTreeMap<PartitionId, Vec<Vec<u8>>> = BTreeMap::new();
         let (mut count, mut ways) = (0, HashSet::new());
-        for (key, pinned) in sight.placement.pinned().filter(|(key, _)| !used.contains(key)).take(HOME_MAX) {
+        // Where a slot came to its key, the pin is of no use, and nothing would move for it.
+        let away = sight.placement.pinned().filter(|(key, _)| !used.contains(key)).filter_map(|(key, pinned)| {
             let home = sight.placement.owner_of(sight.placement.unit_of(key))?;
+            (home != pinned).then_some((key, pinned, home))
+        });
+        for (key, pinned, home) in away.take(HOME_MAX) {
             homes.entry(home).or_default().push(key.to_vec());
             ways.insert((pinned, home));
             count += 1;

@@ -1,5 +1,6 @@
 //! The loop, by samples, times and a clock that are given.
 
+mod homes;
 mod prices;
 
 use std::collections::HashSet;

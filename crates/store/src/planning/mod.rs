@@ -56,7 +56,7 @@ use crate::migration::{Mover, Pace, Tidier};
 use crate::pinned::{Crew, Evener};
 use crate::placement::Cuts;
 use crate::pulse::Pulse;
-use crate::{Options, Placement, Store};
+use crate::{Options, Partitioning, Placement, Store};
 use brain::{Brain, Sight, Sizes, Thought, way_ns};
 use draft::{Draft, Load};
 
@@ -533,6 +533,25 @@ pub(crate) fn check(options: &Options) -> Result<()> {
     match options.repartition {
         Repartition::Every(interval) => Repartition::every(interval).map(drop),
         Repartition::Off => Ok(()),
+    }
+}
+
+/// Refuse options that a new store could not repartition itself with.
+pub(crate) fn check_shape(
+    options: &Options,
+    partitioning: Partitioning,
+    partitions: u32,
+    engine: &str,
+    is_ordered: bool,
+) -> Result<()> {
+    match options.repartition {
+        Repartition::Off => Ok(()),
+        Repartition::Every(_) if partitioning != Partitioning::Hard => {
+            Err(refused(&format!("this store has partitioning {partitioning}")))
+        }
+        Repartition::Every(_) if !is_ordered => Err(refused(&format!("{engine} keeps no order"))),
+        Repartition::Every(_) if partitions < 2 => Err(refused("this store has one partition")),
+        Repartition::Every(_) => Ok(()),
     }
 }
 

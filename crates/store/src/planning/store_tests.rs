@@ -367,6 +367,15 @@ fn what_cannot_repartition_itself_is_refused_with_a_reason() {
     refused(options().repartition(Repartition::Every(Duration::ZERO)), ErrorKind::Invalid, "0.1s");
     assert!(!io.exists(Path::new("db")).expect("looked"), "nothing was made");
     refused(options().partitioning(Partitioning::Soft), ErrorKind::Unsupported, "soft");
+    let one = || options().partitioning(Partitioning::Hard).partitions(1);
+    refused(one(), ErrorKind::Unsupported, "one partition");
+    assert!(!io.exists(Path::new("db")).expect("looked"), "nothing was made");
+    // A store that has come to one partition is opened by the configuration that it had before.
+    let still = one().repartition(Repartition::Off).io(Arc::clone(&io));
+    drop(still.open(Path::new("db"), &registry()).expect("a store"));
+    let store = one().io(Arc::clone(&io)).open(Path::new("db"), &registry()).expect("opened");
+    assert!(store.warnings().iter().any(|warning| warning.contains("one partition")), "{:?}", store.warnings());
+    assert!(store.inner.planning.is_none());
 }
 
 /// Fails if threads that come and go leave a ring each with a tracker that nobody drains.
