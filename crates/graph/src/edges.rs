@@ -1,5 +1,6 @@
 //! A graph's edges, gathered from files: what layouts are built from.
 
+use std::ops::Range;
 use std::path::Path;
 
 use biombo_base::{Error, Result};
@@ -17,6 +18,8 @@ pub struct EdgeList {
     pub edges: Vec<Edge>,
     /// Whether the graph is directed, where a file says so.
     pub is_directed: Option<bool>,
+    /// Which of the edges are out of symmetric matrices, and stand for their mirror images too.
+    pub symmetric: Vec<Range<usize>>,
 }
 
 impl EdgeList {
@@ -38,6 +41,7 @@ impl EdgeList {
         let mut list = Self::default();
         for reader in readers {
             let mut reader = reader?;
+            let begin = list.edges.len();
             while let Some(item) = reader.next_item()? {
                 match item {
                     Item::Edge(source, destination) => {
@@ -48,6 +52,9 @@ impl EdgeList {
                     }
                 }
             }
+            if reader.is_symmetric() {
+                list.symmetric.push(begin..list.edges.len());
+            }
             match (list.is_directed, reader.is_directed()) {
                 (Some(before), Some(now)) if before != now => {
                     return Err(Error::invalid("one file says that its graph is directed, another one that it is not"));
@@ -57,6 +64,14 @@ impl EdgeList {
         }
         list.ids = interner.finish(&mut list.edges);
         Ok(list)
+    }
+
+    /// Add the mirror images of symmetric edges, behind all others: for a directed graph, which has none by itself.
+    pub fn mirror(&mut self) {
+        for range in std::mem::take(&mut self.symmetric) {
+            let mirrored: Vec<Edge> = self.edges[range].iter().filter(|[a, b]| a != b).map(|[a, b]| [*b, *a]).collect();
+            self.edges.extend(mirrored);
+        }
     }
 }
 
@@ -80,6 +95,17 @@ mod tests {
     fn isolated_vertices_that_a_file_names_are_there() {
         let list = read(&["%%MatrixMarket matrix coordinate pattern symmetric\n5 5 1\n4 2\n"]).unwrap();
         assert_eq!((list.ids.len(), list.ids.id(0), list.edges.as_slice()), (5, Some(1), &[[3, 1]][..]));
+    }
+
+    /// Fails when a directed graph of a symmetric matrix lacks half of its edges, or has a loop twice.
+    #[test]
+    fn symmetric_entries_have_mirror_images_in_a_directed_graph() {
+        let matrix = "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 3\n2 1\n3 2\n3 3\n";
+        let mut list = read(&["3 1\n", matrix]).unwrap();
+        list.mirror();
+        assert_eq!(list.edges, [[2, 0], [1, 0], [2, 1], [2, 2], [0, 1], [1, 2]]);
+        list.mirror();
+        assert_eq!(list.edges.len(), 6, "once");
     }
 
     #[test]

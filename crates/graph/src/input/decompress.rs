@@ -2,8 +2,12 @@
 //!
 //! Both formats may hold several members (frames) one after the other, and Zstandard frames to be skipped. What ends in the
 //! middle of one is an error, not the end of the data; checksums are compared where the file has them.
+//!
+//! Memory: a Zstandard decoder keeps what later data may point back to, at most [`WINDOW_BYTES_MAX`]; the official one refuses more too unless it
+//! is told otherwise. What one damaged block may grow to is the decoder's to bound, and it does not.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -14,6 +18,9 @@ const READ_BYTES: usize = 128 << 10;
 
 /// How much a Zstandard decoder gathers before it hands on.
 const GATHER_BYTES: usize = 256 << 10;
+
+/// How far back Zstandard data may point.
+const WINDOW_BYTES_MAX: usize = 128 << 20;
 
 /// `source` without its compression.
 pub(super) fn decompressed(source: Box<dyn Read>) -> Result<Box<dyn Read>> {
@@ -27,7 +34,7 @@ pub(super) fn decompressed(source: Box<dyn Read>) -> Result<Box<dyn Read>> {
     Ok(if is_gzip {
         Box::new(MultiGzDecoder::new(source))
     } else if is_zstd {
-        Box::new(Zstd { source, decoder: FrameDecoder::new(), is_open: false })
+        Box::new(Zstd { source, decoder: FrameDecoder::new(), is_open: false, held: 0 })
     } else {
         Box::new(source)
     })
@@ -39,6 +46,8 @@ struct Zstd<R> {
     decoder: FrameDecoder,
     /// Whether `decoder` is within a frame.
     is_open: bool,
+    /// Bytes decoded since anything was handed out, at least.
+    held: usize,
 }
 
 impl<R: BufRead> Zstd<R> {
@@ -48,6 +57,9 @@ impl<R: BufRead> Zstd<R> {
             if self.source.fill_buf()?.is_empty() {
                 return Ok(false);
             }
+            // One that has decoded a frame refuses windows in the next that it takes in the first.
+            self.decoder = FrameDecoder::new();
+            self.held = 0;
             match self.decoder.reset(&mut self.source) {
                 Ok(()) => return Ok(true),
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
@@ -84,6 +96,7 @@ impl<R: BufRead> Read for Zstd<R> {
                 }
             }
             if self.decoder.can_collect() > 0 {
+                self.held = 0;
                 return self.decoder.read(buffer);
             }
             if self.decoder.is_finished() {
@@ -91,8 +104,21 @@ impl<R: BufRead> Read for Zstd<R> {
                 self.is_open = false;
                 continue;
             }
+            if self.held > WINDOW_BYTES_MAX {
+                let what = "its Zstandard data points back further than 128 MiB: compress it with --long=27 or less";
+                return Err(Error::new(ErrorKind::Unsupported, what));
+            }
             let strategy = BlockDecodingStrategy::UptoBytes(GATHER_BYTES);
-            self.decoder.decode_blocks(&mut self.source, strategy).map_err(|error| broken(&error))?;
+            // The decoder panics on some blocks that are damaged.
+            let decode = AssertUnwindSafe(|| self.decoder.decode_blocks(&mut self.source, strategy));
+            match catch_unwind(decode) {
+                Ok(decoded) => drop(decoded.map_err(|error| broken(&error))?),
+                Err(_) => {
+                    (self.decoder, self.is_open) = (FrameDecoder::new(), false);
+                    return Err(Error::new(ErrorKind::InvalidData, "a block of the Zstandard data is damaged"));
+                }
+            }
+            self.held += GATHER_BYTES;
         }
     }
 }
@@ -165,6 +191,31 @@ mod tests {
                 assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{length}: {error}");
             }
         }
+    }
+
+    /// A frame of blocks that each repeat a byte 128 Ki times, which takes four bytes; its window is as large as `window` says.
+    fn repeating(window: &[u8], blocks: u32) -> Vec<u8> {
+        let mut frame = [&[0x28, 0xb5, 0x2f, 0xfd][..], window].concat();
+        for number in 1..=blocks {
+            let header = (128u32 << 10) << 3 | 0b010 | u32::from(number == blocks);
+            frame.extend(&header.to_le_bytes()[..3]);
+            frame.push(b'7');
+        }
+        frame
+    }
+
+    /// Fails when nothing is handed out until a window of any size is in memory.
+    #[test]
+    fn data_that_points_back_further_than_the_bound_is_refused_and_all_below_is_read() {
+        // One segment of 2^40 bytes.
+        let content = [&[0b1110_0000][..], &(1u64 << 40).to_le_bytes()].concat();
+        let error = read(repeating(&content, 2_000)).expect_err("too large");
+        assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("--long=27"), "{error}");
+        // A window of 128 MiB (2^(10 + 17)), twice: the second frame is read as the first.
+        let twice = [repeating(&[0, 17 << 3], 3), repeating(&[0, 17 << 3], 5)].concat();
+        assert!(read(twice).unwrap() == vec![b'7'; 8 * (128 << 10)]);
+        let large = read(repeating(&[0, 17 << 3], 1_100)).unwrap();
+        assert_eq!(large.len(), 1_100 * (128 << 10));
     }
 
     #[test]

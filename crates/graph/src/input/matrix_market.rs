@@ -4,7 +4,7 @@
 //! are, so that isolated ones are kept, and how many entries, so that a file that is cut off is found.
 //! Source: Boisvert, Pozo, Remington, "The Matrix Market Exchange Formats", NISTIR 5935 (1996).
 
-use super::text::{BadLine, Fields, id, is_comment};
+use super::text::{BadLine, Fields, id, is_comment, numbers};
 
 /// What the banner starts with; no text of edges does.
 pub(super) const BANNER: &[u8] = b"%%MatrixMarket";
@@ -14,6 +14,8 @@ pub(super) const BANNER: &[u8] = b"%%MatrixMarket";
 pub(super) struct MatrixMarket {
     /// Whether each entry stands for its mirror image too.
     pub(super) is_symmetric: bool,
+    /// How many numbers an entry has behind its place.
+    values: usize,
     sizes: Option<Sizes>,
     entries: u64,
 }
@@ -45,15 +47,18 @@ impl MatrixMarket {
         if object != "matrix" || format != "coordinate" {
             return Err(BadLine(format!("a graph is a `matrix coordinate`, this is a `{object} {format}`")));
         }
-        if !matches!(values.as_str(), "pattern" | "real" | "integer" | "complex") {
-            return Err(BadLine(format!("`{values}` is no kind of values of Matrix Market")));
-        }
+        let values = match values.as_str() {
+            "pattern" => 0,
+            "real" | "integer" => 1,
+            "complex" => 2,
+            _ => return Err(BadLine(format!("`{values}` is no kind of values of Matrix Market"))),
+        };
         let is_symmetric = match symmetry.as_str() {
             "general" => false,
             "symmetric" | "skew-symmetric" | "hermitian" => true,
             _ => return Err(BadLine(format!("`{symmetry}` is no symmetry of Matrix Market"))),
         };
-        Ok(Self { is_symmetric, sizes: None, entries: 0 })
+        Ok(Self { is_symmetric, values, sizes: None, entries: 0 })
     }
 
     /// The next line.
@@ -86,6 +91,12 @@ impl MatrixMarket {
                     sizes.vertices
                 )));
             }
+        }
+        // A file that is cut within its last line is found by them.
+        let found = numbers(fields)?;
+        if found < self.values {
+            let needed = self.values;
+            return Err(BadLine(format!("the entry has {found} values, and those of this matrix have {needed}")));
         }
         self.entries += 1;
         if self.entries > sizes.entries {
@@ -138,6 +149,11 @@ mod tests {
         }
         let mut file = opened();
         assert!(file.end().expect_err("too few").0.contains("after 0 of 2 entries"));
+        assert!(file.line(b"1 1 x").expect_err("no number").0.contains("`x` behind the two ids is no number"));
+        let mut real = MatrixMarket::new(b"%%MatrixMarket matrix coordinate real general").unwrap();
+        real.line(b"30 30 2").unwrap();
+        real.line(b"1 2 0.5D+00").unwrap();
+        assert!(real.line(b"3 2").expect_err("cut off").0.contains("the entry has 0 values"));
         file.line(b"1 1").unwrap();
         file.line(b"1 2").unwrap();
         assert!(file.line(b"1 3").expect_err("too many").0.contains("more entries than the 2"));

@@ -93,6 +93,11 @@ impl EdgeReader {
         self.is_directed
     }
 
+    /// Whether each edge stands for its mirror image too, as the entries of a symmetric matrix do: a directed graph has both.
+    pub fn is_symmetric(&self) -> bool {
+        self.matrix.as_ref().is_some_and(|matrix| matrix.is_symmetric)
+    }
+
     /// The number of the line that was read last, from 1.
     pub fn line(&self) -> u64 {
         self.line
@@ -204,6 +209,7 @@ impl EdgeReader {
             std::io::ErrorKind::InvalidData | std::io::ErrorKind::InvalidInput => {
                 Error::new(ErrorKind::Corruption, format!("{name} is damaged ({behind}): {error}"))
             }
+            std::io::ErrorKind::Unsupported => Error::unsupported(format!("cannot read {name}: {error}")),
             _ => Error::io(format_args!("read {name}"), error),
         }
     }

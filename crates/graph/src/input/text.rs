@@ -19,13 +19,24 @@ pub(super) fn edge(line: &[u8]) -> Result<Option<(u64, u64)>, BadLine> {
         return Err(BadLine(format!("there is one id, {source}, where an edge has two")));
     };
     let destination = id(second)?;
+    numbers(fields)?;
+    Ok(Some((source, destination)))
+}
+
+/// How many fields are left, all of which are numbers.
+pub(super) fn numbers(fields: Fields<'_>) -> Result<usize, BadLine> {
+    let mut count = 0;
     for more in fields {
-        let number = std::str::from_utf8(more).ok().and_then(|text| text.parse::<f64>().ok());
+        let number = std::str::from_utf8(more).ok().and_then(|text| {
+            // Fortran writes 1.0D+00.
+            text.parse::<f64>().or_else(|_| text.replacen(['d', 'D'], "e", 1).parse()).ok()
+        });
         if number.is_none() {
             return Err(BadLine(format!("`{}` behind the two ids is no number", shown(more))));
         }
+        count += 1;
     }
-    Ok(Some((source, destination)))
+    Ok(count)
 }
 
 /// Whether a first field begins a comment.
