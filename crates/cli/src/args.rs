@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    advise, bench, copy, engines, graph, key, maintain, plan, repair, repartition, reproduce, scan, stat,
+    advise, bench, compact, copy, engines, graph, key, plan, repair, repartition, reproduce, scan, stat, verify,
 };
 use crate::failure::{Done, Failure};
 use crate::format::tsv;
@@ -48,12 +48,12 @@ pub(crate) enum Command {
     Scan(scan::ScanArgs),
     Count(scan::CountArgs),
     Stat(stat::StatArgs),
-    Verify(maintain::VerifyArgs),
+    Verify(verify::VerifyArgs),
     Repair(repair::RepairArgs),
     Checkpoint(copy::CheckpointArgs),
     Backup(copy::BackupArgs),
     Restore(copy::RestoreArgs),
-    Compact(maintain::CompactArgs),
+    Compact(compact::CompactArgs),
     Plan(plan::PlanArgs),
     Repartition(repartition::RepartitionArgs),
     Engines(engines::EnginesArgs),
@@ -79,12 +79,12 @@ impl Command {
             Self::Scan(args) => scan::scan(&args),
             Self::Count(args) => scan::count(&args),
             Self::Stat(args) => stat::stat(&args),
-            Self::Verify(args) => maintain::verify(&args),
+            Self::Verify(args) => verify::verify(&args),
             Self::Repair(args) => repair::repair(&args),
             Self::Checkpoint(args) => copy::checkpoint(&args),
             Self::Backup(args) => copy::backup(&args),
             Self::Restore(args) => copy::restore(args),
-            Self::Compact(args) => maintain::compact(&args),
+            Self::Compact(args) => compact::compact(&args),
             Self::Plan(args) => plan::plan(&args),
             Self::Repartition(args) => repartition::repartition(&args),
             Self::Engines(args) => engines::engines(&args),

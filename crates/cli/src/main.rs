@@ -21,7 +21,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 pub(crate) use biombo_cli::format;
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::Cli;
@@ -87,20 +87,39 @@ fn refuse(error: &clap::Error) -> ExitCode {
             None => "no command is given".to_owned(),
         };
     }
-    let command = named_command(std::env::args_os().skip(1));
+    let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg)
+        && let Some(better) = value_with_a_dash(word, &words)
+    {
+        message = better;
+    }
+    let top = Cli::command();
+    let (_, command) = named_command(&top, &words);
     note(format_args!("{message}; see `{command} --help`"));
     ExitCode::from(2)
 }
 
-/// The words that name the command which was asked for: the one whose help answers.
-fn named_command(words: impl Iterator<Item = std::ffi::OsString>) -> String {
+/// What to do where the unknown argument `word` is the value of the option before it, which clap takes it for none of: `-- VALUE` would be another
+/// argument.
+fn value_with_a_dash(word: &str, words: &[String]) -> Option<String> {
+    let at = words.iter().position(|given| given.starts_with(word))?;
+    let (given, option) = (&words[at], words.get(at.checked_sub(1)?)?);
+    let long = option.strip_prefix("--")?;
     let top = Cli::command();
-    let mut here = &top;
-    let mut name = "biombo".to_owned();
+    let (command, _) = named_command(&top, words);
+    let mut named = command.get_arguments().filter(|argument| argument.get_long() == Some(long));
+    let takes_value = named.any(|argument| argument.get_action().takes_values());
+    let is_value = takes_value && given.starts_with('-') && !given.starts_with("--");
+    is_value.then(|| format!("`{given}` looks like an option: as the value of {option} it is written {option}={given}"))
+}
+
+/// The command which was asked for, and the words that name it: the one whose help answers.
+fn named_command<'a>(top: &'a clap::Command, words: &[String]) -> (&'a clap::Command, String) {
+    let (mut here, mut name) = (top, "biombo".to_owned());
     for word in words {
-        let Some(inner) = word.to_str().and_then(|word| here.find_subcommand(word)) else { break };
+        let Some(inner) = here.find_subcommand(word) else { break };
         name = format!("{name} {}", inner.get_name());
         here = inner;
     }
-    name
+    (here, name)
 }

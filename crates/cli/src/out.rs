@@ -1,10 +1,25 @@
 //! Standard output: buffered, and every error of it a [`Failure`].
 
 use std::io::{BufWriter, StdoutLock, Write};
+use std::path::{Path, PathBuf};
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use serde::Serialize;
 
 use crate::failure::{Done, Failure};
+
+/// Whether a name means the standard output.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// A parser of the name of a file that is written beside what goes to standard output.
+pub(crate) fn file_name() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match is_stdout(&path) {
+        true => Err("standard output has the results already: name a file (./- for one that is called so)"),
+        false => Ok(path),
+    })
+}
 
 /// The buffered standard output. [`finish`](Out::finish) it: what is still buffered when it is dropped may be lost without a
 /// word.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use biombo::{Config, Durability, ErrorKind, Executor, IoMode, Options, Partitioning, PlacementKind, Store};
+use biombo::{Config, Durability, ErrorKind, Executor, IoMode, Op, Options, Partitioning, PlacementKind, Store};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
@@ -152,12 +152,12 @@ impl StoreArgs {
         Ok(warned(options.open(dir, &biombo::registry())?))
     }
 
-    /// The store in `dir`, created when it is missing.
-    pub(crate) fn open_or_create(&self, dir: &Path) -> Done<Store> {
-        match self.open_existing(dir)? {
-            Some(store) => Ok(store),
-            None => self.create(dir, Vec::new()),
-        }
+    /// Refuse what the engine of a new store would refuse.
+    pub(crate) fn check_op(&self, op: &Op<'_>) -> Done {
+        let registry = biombo::registry();
+        let kind =
+            self.engine.as_deref().map_or_else(|| Ok(registry.default_kind()), |name| registry.get(name).map(Some))?;
+        kind.map_or(Ok(()), |kind| Ok((kind.capabilities)().check(op)?))
     }
 
     /// As the library takes them.
@@ -199,7 +199,12 @@ impl StoreArgs {
 
 /// The store in `dir`, which must exist, as it was created.
 pub(crate) fn open(dir: &Path) -> Done<Store> {
-    Ok(warned(Options::new().create(false).open(dir, &biombo::registry())?))
+    Ok(try_open(dir)?)
+}
+
+/// The same, with an error that says more.
+pub(crate) fn try_open(dir: &Path) -> biombo::Result<Store> {
+    Options::new().create(false).open(dir, &biombo::registry()).map(warned)
 }
 
 /// The end of a command that wrote at `durability`. What was acknowledged is as durable as was asked for, so that a level

@@ -556,3 +556,42 @@ fn executors_stand_side_by_side_in_one_table() {
     let (direct, pinned) = (("direct".to_owned(), None), ("pinned".to_owned(), Some(2)));
     assert_eq!(of, [direct.clone(), direct.clone(), pinned.clone(), direct, pinned]);
 }
+
+/// Fails when a dash becomes a file, or when something that is no line comes with the lines.
+#[test]
+fn lines_go_to_standard_output_alone_and_a_page_never() {
+    let dir = tempdir().expect("a directory");
+    let line = "bench ycsb --engine memory --workload c --records 300 --operations 600 --dir DIR/runs";
+    let done = run(&format!("{line} --json - --html DIR/page.html"), dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let records: Vec<serde_json::Value> =
+        done.text().lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
+    assert_eq!((records.len(), &records[0]["engine"]), (1, &"memory".into()));
+    assert!(dir.path().join("page.html").exists() && !std::path::Path::new("-").exists());
+    for refused in [
+        format!("{line} --html -"),
+        "reproduce logstore --runs -".to_owned(),
+        "advise --workload a --config -".to_owned(),
+    ] {
+        let refused = run(&refused, dir.path());
+        assert!(refused.status == 2 && refused.stderr.contains("name a file"), "{}", refused.stderr);
+    }
+}
+
+/// Fails when the level is refused, or measured as another one.
+#[test]
+fn writes_at_relaxed_are_measured_as_such() {
+    let dir = tempdir().expect("a directory");
+    let engine = if has_engine("log") { "log" } else { "memory" };
+    let line = format!(
+        "bench ycsb --engine {engine} --workload a --records 300 --operations 600 --partitioning none,hard --partitions 4 \
+         --executor direct,pinned --workers 2 --durability relaxed --dir DIR/runs --json DIR/runs.jsonl"
+    );
+    let done = run(&line, dir.path());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let records = records(&dir.path().join("runs.jsonl"));
+    assert_eq!(records.len(), 3, "none, and hard with both executors");
+    for record in records {
+        assert_eq!((&record["durability"], &record["errors"]), (&"relaxed".into(), &0.into()), "{record}");
+    }
+}

@@ -77,6 +77,14 @@ fn put_get_delete_keep_every_byte() {
 }
 
 #[test]
+fn a_first_write_that_is_refused_leaves_no_store() {
+    let dir = tempdir().expect("a directory");
+    let refused = run(&format!("put DIR/s {} v --engine lmdb", "k".repeat(20_000)), dir.path());
+    assert!(refused.status == 1 && refused.stderr.contains("20000 bytes is longer"), "{}", refused.stderr);
+    assert!(!dir.path().join("s").exists(), "an empty store is left");
+}
+
+#[test]
 fn a_scan_takes_any_range_both_ways() {
     let dir = tempdir().expect("a directory");
     biombo_with(words("load DIR/s - --format lines --partitions 4", dir.path()), b"a\nab\nabc\nb\nba\nc\n").ok();
@@ -86,6 +94,9 @@ fn a_scan_takes_any_range_both_ways() {
     };
     assert_eq!(keys(""), "a ab abc b ba c");
     assert_eq!(keys("--prefix ab"), "ab abc");
+    assert_eq!(keys("--prefix ab --from abb"), "abc");
+    assert_eq!(keys("--prefix a --from a --to abc"), "a ab");
+    assert_eq!((keys("--prefix ab --from b"), keys("--prefix ab --to a")), (String::new(), String::new()));
     assert_eq!(keys("--from ab --to b"), "ab abc");
     assert_eq!(keys("--from b"), "b ba c");
     assert_eq!(keys("--reverse --limit 2"), "c ba");
@@ -251,9 +262,13 @@ fn acknowledgements_come_in_order_at_least_every_thousand_lines_and_at_the_end()
 
 #[test]
 fn a_slow_writer_hears_of_its_lines_while_the_pipe_is_open() {
+    ["hash", "range"].into_iter().for_each(a_slow_writer_hears);
+}
+
+fn a_slow_writer_hears(placement: &str) {
     let dir = tempdir().expect("a directory");
     let mut child = command()
-        .args(words("load DIR/s - --acks --partitions 4", dir.path()))
+        .args(words(&format!("load DIR/s - --acks --partitions 4 --placement {placement}"), dir.path()))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -376,6 +391,30 @@ fn a_closed_pipe_ends_quietly() {
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut first).expect("a line");
     let output = child.wait_with_output().expect("the command ends");
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
+
+/// Fails when a load ends with the reader of its acknowledgements, in the middle and as if all were well.
+#[test]
+fn a_load_goes_on_when_nobody_reads_its_acknowledgements_any_more() {
+    let dir = tempdir().expect("a directory");
+    let mut child = command()
+        .args(words("load DIR/s - --acks --durability os --format lines", dir.path()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    let mut input = child.stdin.take().expect("a pipe");
+    let writer = std::thread::spawn(move || {
+        (0..50_000).try_for_each(|number| writeln!(input, "key{number}")).expect("it reads all of it");
+    });
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut first).expect("a line");
+    assert!(first.starts_with("acked "), "{first}");
+    writer.join().expect("no panic");
+    let output = child.wait_with_output().expect("the command ends");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+    assert_eq!(run("count DIR/s", dir.path()).ok().text(), "50000\n");
 }
 
 #[test]

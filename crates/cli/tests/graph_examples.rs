@@ -31,8 +31,8 @@ fn packages_are_ranked_by_what_depends_on_them_before_and_after_updates() {
     assert!(text.starts_with("6 packages named by 8 dependencies"), "{text}");
     let first: Vec<&str> = text.lines().filter(|line| line.starts_with("   1  ")).collect();
     assert!(first.len() == 3 && first[0].ends_with("  libc6") && first[1].ends_with("  libc6"), "{text}");
-    assert!(first[2].ends_with("  libfoo") && text.contains("deleted 3 edges"), "{text}");
-    assert!(text.contains("added 1 edges") && text.contains("no damage"), "{text}");
+    assert!(first[2].ends_with("  libfoo") && text.contains("deleted 3 stored edges"), "{text}");
+    assert!(text.contains("added 1 stored edges") && text.contains("no damage"), "{text}");
     let names = fs::read_to_string(dir.path().join("made/names.tsv")).expect("the names");
     let number = |name: &str| {
         let line = names.lines().find(|line| line.split('\t').nth(1) == Some(name)).expect(name);

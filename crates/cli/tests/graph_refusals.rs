@@ -1,4 +1,4 @@
-//! What ends `biombo graph load` and `add` half-way: the graph is as it was, or has what was acknowledged, and the message says which.
+//! What `biombo graph` refuses, and what ends `load` and `add` half-way: the graph is as it was, or has what was acknowledged, and the message says which.
 
 mod common;
 
@@ -28,6 +28,51 @@ fn refused(run: &Run, said: &[&str]) {
 fn vertices_and_edges(dir: &Path, graph: &str) -> (u64, u64) {
     let stat = run(&format!("graph stat DIR/{graph} --json"), dir).ok().json();
     (stat["vertices"].as_u64().expect("a number"), stat["edges"].as_u64().expect("a number"))
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_in_one_line_and_leaves_nothing() {
+    let dir = tempdir().expect("a directory");
+    let refuse = |args: &str, input: &[u8], status: i32, said: &str| {
+        let refused = biombo_with(words(args, dir.path()), input);
+        assert_eq!((refused.status, refused.stderr.lines().count()), (status, 1), "{args}: {}", refused.stderr);
+        assert!(refused.stderr.contains(said), "{args}: {}", refused.stderr);
+        assert_eq!(refused.stdout, b"", "{args}");
+    };
+    refuse("graph load DIR/g -", b"1 2\n3 -4\n", 1, "standard input, line 2: the id -4 is negative");
+    refuse("graph load DIR/g -", &[0x1f, 0x8b, 8, 0], 1, "ends in the middle of its compressed data");
+    refuse("graph load DIR/g DIR/missing.el", b"", 1, "missing.el");
+    refuse("graph stat DIR/g", b"", 1, "there is no graph in");
+    assert!(!dir.path().join("g").exists(), "a refused load left something");
+    let edges = b"100 5\n5 1099511627776\n1099511627776 100\n5 7\n7 7\n100 5\n";
+    assert_eq!(biombo_with(words("graph load DIR/g - --layout csr", dir.path()), edges).status, 0);
+    refuse("graph load DIR/g -", b"1 2\n", 1, "has a graph already");
+    run("put DIR/store k v", dir.path()).ok();
+    refuse("graph load DIR/store -", b"1 2\n", 1, "has a store");
+    refuse("graph run DIR/g bfs", b"", 2, "--source");
+    refuse("graph run DIR/g cc --source 5", b"", 2, "only bfs and bc");
+    refuse("graph run DIR/g cc --out - --json", b"", 2, "both go to standard output");
+    refuse("graph run DIR/g bfs --source 6", b"", 1, "the graph has no vertex 6");
+    refuse("graph run DIR/g pagerank --tolerance=-1", b"", 2, "--tolerance");
+    refuse("graph run DIR/g cc --threads 0", b"", 2, "threads");
+    refuse("graph neighbors DIR/g -- -5", b"", 2, "-5");
+    let file = dir.path().join("g/graph.csr");
+    let mut bytes = fs::read(&file).expect("the graph's file");
+    bytes[4100] ^= 1;
+    fs::write(&file, bytes).expect("written");
+    refuse("graph stat DIR/g", b"", 1, "graph.csr is damaged at offset 4096: the checksum");
+    // What verify finds is its answer; the error says what to do.
+    let found = run("graph verify DIR/g", dir.path());
+    assert!(found.status == 1 && found.stderr.contains("is damaged: load it again"), "{}", found.stderr);
+    assert!(found.text().contains("graph.csr: offset 4096: the checksum"), "{}", found.text());
+    let found = run("graph verify DIR/g --json", dir.path());
+    let lines: Vec<serde_json::Value> =
+        found.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((found.status, &lines[0]["offset"], &lines[1]["ok"]), (1, &4096.into(), &false.into()));
+    assert!(
+        lines[1]["edges"].is_null() && lines[0]["file"].as_str().is_some_and(|file| file.ends_with("graph.csr")),
+        "{lines:?}"
+    );
 }
 
 /// Fails when the vertices that a header names are added one by one before anybody asks how many they are.

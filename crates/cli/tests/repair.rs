@@ -36,9 +36,19 @@ fn a_damaged_store_is_repaired_and_keeps_all_but_the_damaged_record() {
         bytes[at + needle.len() + 3] ^= 4;
         fs::write(&file, &bytes).expect("written");
         assert_eq!(run("get DIR/s key0001", dir.path()).status, 1, "it does not open");
+        // What is damaged is told all the same, with what to do; and nothing is changed.
+        let verified = run("verify DIR/s", dir.path());
+        let begin = format!("{}: offset ", file.display());
+        assert!(verified.text().starts_with(&begin) && verified.text().lines().count() == 1, "{}", verified.text());
+        let next = format!("in 1 place, and does not open: `biombo repair {}`", dir.path().join("s").display());
+        assert!(verified.status == 1 && verified.stderr.contains(&next), "{}", verified.stderr);
+        let verified = run("verify DIR/s --json", dir.path());
+        let told: Vec<serde_json::Value> =
+            verified.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!((told.len(), &told[1]["damages"], told[1]["keys"].is_null()), (2, &1.into(), true), "{told:?}");
         let repaired = run("repair DIR/s", dir.path()).ok();
         let text = repaired.text();
-        assert!(text.contains("; key key0123\n") && text.contains("1 damages; 399 keys"), "{text}");
+        assert!(text.contains("; key key0123\n") && text.contains("1 damage; 399 keys"), "{text}");
         let mut expected = whole.clone();
         expected.remove("key0123");
         assert!(scanned(&run("scan DIR/s", dir.path()).ok()) == expected);
@@ -68,6 +78,23 @@ fn what_cannot_be_repaired_is_refused_with_a_reason() {
     let refused = run("repair DIR/s", dir.path());
     assert_eq!(refused.status, 1);
     assert!(refused.stderr.contains("lmdb cannot be repaired"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`biombo scan`"), "{}", refused.stderr);
+    if has_engine("tkrzw-hash") {
+        biombo_with(common::words("load DIR/h - --engine tkrzw-hash", dir.path()), b"a\tb\n").ok();
+        let refused = run("repair DIR/h", dir.path());
+        assert!(refused.stderr.contains("restore a backup"), "{}", refused.stderr);
+        assert!(!refused.stderr.contains("scan"), "it has no order, and scans are refused: {}", refused.stderr);
+    }
+    // The store's own file.
+    let manifest = dir.path().join("s/MANIFEST");
+    let mut text = fs::read(&manifest).expect("a manifest");
+    text[3] ^= 1;
+    fs::write(&manifest, text).expect("written");
+    for command in ["repair DIR/s", "verify DIR/s"] {
+        let refused = run(command, dir.path());
+        assert!(refused.status == 1 && refused.stderr.contains("restore a backup"), "{command}: {}", refused.stderr);
+    }
+    assert!(run("verify DIR/s", dir.path()).text().contains("MANIFEST: offset "), "the damage is told");
     let missing = run("repair DIR/none", dir.path());
     assert_eq!((missing.status, missing.stderr.contains("no store")), (1, true), "{}", missing.stderr);
     if has_engine("log") {

@@ -65,6 +65,7 @@ fn all_runs_of_an_experiment_are_in_the_file_and_one_that_cannot_be_made_is_refu
         assert!(broken.text().contains("\"findings\"") && dir.path().join("broken.html").exists(), "{}", broken.text());
         let broken = run("reproduce dgap-numa --scale 0.0003 --json --runs /dev/full", dir.path());
         assert!(broken.status == 1 && broken.stderr.contains("cannot write /dev/full"), "{}", broken.stderr);
+        assert!(broken.json()["findings"].is_array(), "the step that was measured is shown");
     } else {
         eprintln!("skipped: no /dev/full here");
     }
@@ -133,6 +134,25 @@ fn all_experiments_are_done_in_turn_and_one_that_fails_keeps_none_from_it() {
     assert_eq!(fs::read_to_string(kept.join("seconds.txt")).expect("the table"), table);
     assert!(fs::read_to_string(kept.join("logstore.html")).expect("a page").contains("</html>"));
     assert_eq!(fs::read_to_string(kept.join("logstore.jsonl")).expect("the runs").lines().count(), 8 * 3);
+}
+
+/// Fails if a graph that cannot be read costs what was measured of the one before it, or if nothing measured takes the place of an old report.
+#[test]
+fn a_graph_that_cannot_be_read_costs_no_other() {
+    let dir = tempdir().expect("a directory");
+    let (graphs, report) = (dir.path().join("graphs"), dir.path().join("report.html"));
+    fs::create_dir(&graphs).expect("a directory");
+    fs::write(graphs.join("soc-LiveJournal1.txt"), "no edges but words\n").expect("a file");
+    let line = "reproduce dgap-numa --scale 0.0003 --dir DIR/graphs --html DIR/report.html";
+    let done = run(line, dir.path());
+    assert!(done.status == 1 && done.stderr.contains("soc-LiveJournal1.txt"), "{}", done.stderr);
+    assert!(done.text().contains("published conclusions hold") && done.text().contains("orkut"), "{}", done.text());
+    let shown = fs::read_to_string(&report).expect("the report");
+    assert!(shown.contains("</html>"));
+    fs::write(graphs.join("com-orkut.ungraph.txt"), "no edges but words\n").expect("a file");
+    let done = run(line, dir.path());
+    assert!(done.status == 1 && done.text().is_empty() && done.stderr.contains("com-orkut"), "{}", done.stderr);
+    assert!(fs::read_to_string(&report).expect("the report") == shown, "the report of before is gone");
 }
 
 #[test]

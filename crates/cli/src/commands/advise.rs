@@ -21,7 +21,7 @@ use super::bench::options::is_same;
 use super::bench::ycsb::{DISTRIBUTIONS, WORKLOADS};
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
-use crate::out::Out;
+use crate::out::{Out, file_name};
 use crate::size::{parse_bytes, parse_seconds};
 use crate::store_args::{DURABILITIES, PLACEMENTS, one_of};
 
@@ -84,7 +84,8 @@ pub(crate) struct AdviseArgs {
     /// Client threads [default: 2, of a trace one for each file]
     #[arg(long, value_name = "T")]
     threads: Option<u32>,
-    /// When a write is acknowledged: sync, os
+    /// When a write is acknowledged: sync (on the device), os (survives the death of the process), relaxed (logged a bounded time later:
+    /// up to 4 MiB a partition may still be to be written when the last one is answered, which is done and checked after the run's time)
     #[arg(long, value_name = "LEVEL", default_value = "sync", value_parser = one_of::<Durability>(DURABILITIES),
         hide_possible_values = true)]
     durability: Durability,
@@ -110,14 +111,14 @@ pub(crate) struct AdviseArgs {
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_seconds)]
     budget: f64,
     /// Write the advised store to this new file, which `biombo load --config` takes
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_name())]
     config: Option<PathBuf>,
     /// Then measure every candidate over all records for so long [default: 10s], and say how far the advised one is from the best
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10s",
         value_parser = parse_seconds)]
     exhaustive: Option<f64>,
     /// Write each trial to this file, a JSON line as of a bench; `part` says race or exhaustive, `failed` why one failed
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_name())]
     trials: Option<PathBuf>,
     /// Where the stores are made, and removed again [default: the system's place for temporary files]
     #[arg(long, value_name = "DIR")]

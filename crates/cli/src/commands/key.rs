@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use biombo::VALUE_BYTES_MAX;
+use biombo::{Op, VALUE_BYTES_MAX};
 use clap::Args;
 use serde::Serialize;
 
@@ -115,7 +115,14 @@ pub(crate) fn put(mut args: PutArgs) -> Done {
         (None, value) => args.escaped.bytes(value.unwrap_or_default(), "VALUE")?,
     };
     let durability = args.durability.durability.or(config.durability).unwrap_or_default();
-    let store = args.store.open_or_create(&args.dir.dir)?;
+    let store = match args.store.open_existing(&args.dir.dir)? {
+        Some(store) => store,
+        None => {
+            // What it would refuse must not leave an empty store behind.
+            args.store.check_op(&Op::Put { key: &key, value: &value })?;
+            args.store.create(&args.dir.dir, Vec::new())?
+        }
+    };
     store.put_with(&key, &value, durability)?;
     store_args::close(store, durability)?;
     let mut out = Out::new();

@@ -1,6 +1,6 @@
 //! `biombo repair`.
 
-use biombo::Options;
+use biombo::{Error, ErrorKind, Options};
 use clap::Args;
 use serde::Serialize;
 
@@ -17,7 +17,8 @@ use crate::store_args;
 Each damage is one line: FILE: offset N, M bytes: what is wrong, and the key of the record that is lost, as far as it can be
 read. A damaged record is as if it had never been written: its key has the value before that, if one is still there, or none.
 The files that were replaced stay beside, under names that end in .damaged, until you remove them. A store without damage is
-not changed. Repair may be interrupted and run again. Exit status 0 when the store verifies clean afterwards.
+not changed. Repair may be interrupted and run again. Exit status 0 when the store verifies clean afterwards. What the store
+keeps beside its engines (MANIFEST, placement, intents: small files) cannot be repaired: that takes a backup.
 
 Examples:
   biombo repair fruit
@@ -48,6 +49,16 @@ struct Summary {
     replaced_files: u64,
 }
 
+/// What was not repaired, after what was: damage that is left is of the store's own files, or of an engine that contradicts itself.
+fn beyond_repair(error: &Error, repaired: &str) -> Failure {
+    match error.kind() {
+        ErrorKind::Corruption => {
+            Failure::failed(format!("{repaired}{error}; this cannot be repaired: restore a backup"))
+        }
+        _ => Failure::failed(format!("{repaired}{error}")),
+    }
+}
+
 /// Run `repair`.
 pub(crate) fn repair(args: &RepairArgs) -> Done {
     let dir = &args.dir.dir;
@@ -70,9 +81,11 @@ pub(crate) fn repair(args: &RepairArgs) -> Done {
         if said.is_ok() {
             said = line;
         }
-    })?;
+    });
+    let done = done.map_err(|error| beyond_repair(&error, ""))?;
     said?;
-    let store = store_args::open(dir)?;
+    let repaired = if done.losses > 0 { "the engine is repaired, but " } else { "" };
+    let store = store_args::try_open(dir).map_err(|error| beyond_repair(&error, repaired))?;
     let mut left = 0u64;
     let keys = store.verify(&mut |_| left += 1)?;
     store.close()?;
@@ -83,13 +96,19 @@ pub(crate) fn repair(args: &RepairArgs) -> Done {
     } else if done.losses == 0 {
         out.line(format_args!("{} keys read, no damage: nothing was changed", show_count(keys)))?;
     } else {
-        out.line(format_args!(
-            "{} damages; {} keys are there and verified; {} records were saved from {} replaced files, which end in .damaged now",
-            done.losses,
-            show_count(keys),
-            show_count(done.moved_records),
-            done.replaced_files
-        ))?;
+        let saved = match done.replaced_files {
+            0 => "no file was replaced".to_owned(),
+            1 => format!(
+                "{} records were saved from one file, which ends in .damaged now",
+                show_count(done.moved_records)
+            ),
+            files => format!(
+                "{} records were saved from {files} files, which end in .damaged now",
+                show_count(done.moved_records)
+            ),
+        };
+        let damages = if done.losses == 1 { "1 damage".to_owned() } else { format!("{} damages", done.losses) };
+        out.line(format_args!("{damages}; {} keys are there and verified; {saved}", show_count(keys)))?;
     }
     out.finish()?;
     match left {

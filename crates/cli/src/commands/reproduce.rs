@@ -13,7 +13,7 @@ use super::bench::watch::{Output, Watch};
 use super::bench::{ended, registry};
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
-use crate::out::Out;
+use crate::out::{Out, file_name};
 use crate::progress::Progress;
 
 /// Do a published experiment again: published beside measured, and which of its conclusions hold on this machine
@@ -71,10 +71,10 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "DIR,..", value_delimiter = ',')]
     dir: Vec<PathBuf>,
     /// Write each run as a JSON line to this file, as soon as it is done
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_name())]
     runs: Option<PathBuf>,
     /// Write a report with plots, one self-contained HTML page, to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_name())]
     html: Option<PathBuf>,
     #[command(flatten)]
     json: JsonArg,
@@ -188,6 +188,7 @@ fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
         let mut progress = Progress::of_runs(plan.graph.clone(), plan.runs());
         let mut refused = None;
         let measured = biombo_lab::graph::run(plan, &mut |record| {
+            records.push(record.clone());
             if let Some(runs) = &mut runs
                 && let Err(failure) = keep(runs, record)
             {
@@ -196,7 +197,6 @@ fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
             }
             done += u64::from(record.step == Step::Kernel);
             progress.at(done - done_before);
-            records.push(record.clone());
             Ok(())
         });
         // What was measured until then is shown, whatever ended it.

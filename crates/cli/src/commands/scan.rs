@@ -33,8 +33,8 @@ pub(crate) struct ScanArgs {
     /// The end (excluded)
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
-    /// Only keys that begin with this
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    /// Only keys that begin with this; with --from or --to those of them that lie there
+    #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
     /// At most so many records
     #[arg(long, value_name = "N")]
@@ -80,13 +80,11 @@ pub(crate) fn scan(args: &ScanArgs) -> Done {
     let bound = |text: &Option<OsString>, what| {
         text.clone().map(|text| args.escaped.bytes(text, what)).transpose().map(|bytes: Option<Vec<u8>>| bytes)
     };
-    let mut range = match bound(&args.prefix, "--prefix")? {
-        Some(prefix) => Range::prefix(&prefix),
-        None => Range {
-            from: bound(&args.from, "--from")?.unwrap_or_default(),
-            to: bound(&args.to, "--to")?,
-            ..Range::all()
-        },
+    let mut range = bound(&args.prefix, "--prefix")?.map_or_else(Range::all, |prefix| Range::prefix(&prefix));
+    range.from = range.from.max(bound(&args.from, "--from")?.unwrap_or_default());
+    range.to = match (range.to, bound(&args.to, "--to")?) {
+        (Some(end), Some(to)) => Some(end.min(to)),
+        (end, to) => end.or(to),
     };
     range.limit = args.limit;
     range.reverse = args.reverse;

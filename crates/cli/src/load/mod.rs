@@ -6,7 +6,7 @@ mod pipeline;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use biombo::{Op, PlacementKind, Store};
+use biombo::{Durability, Op, PlacementKind, Store};
 use clap::Args;
 use serde::Serialize;
 
@@ -74,6 +74,9 @@ struct Summary<'a> {
     partitions: u32,
     placement: &'static str,
     durability: &'static str,
+    /// Whether the engine keeps anything when the command ends.
+    #[serde(skip)]
+    is_kept: bool,
 }
 
 /// Run it.
@@ -89,22 +92,35 @@ pub(crate) fn load(mut args: LoadArgs) -> Done {
         Some(store) => store,
         None => {
             if args.store.placement == Some(PlacementKind::Range) {
-                ahead = Ahead::read(&mut input);
+                // Who waits for acknowledgements sends no more before one comes.
+                let may_wait = !args.acks || input.total_bytes().is_some();
+                ahead = Ahead::read(&mut input, may_wait);
             }
             args.store.create(&args.dir.dir, ahead.keys())?
         }
     };
     let begin = Instant::now();
     let mut acks = Acks::new(args.acks, args.json.json);
-    let (fed, loaded) = {
+    let (fed, mut loaded) = {
         let mut progress = Progress::of_bytes("loading", input.total_bytes());
         let feed = |feeder: &mut Feeder<'_>| feed(&store, &mut input, ahead, feeder, &mut progress);
         pipeline::run(&store, durability, feed, |lines| acks.say(lines))?
     };
-    acks.end(loaded.acked)?;
+    // What was written at `relaxed` has reached its log before anything is said of it.
+    if durability == Durability::Relaxed
+        && loaded.failed.is_none()
+        && let Err(error) = store.flush()
+    {
+        // What waited for it is not there, whatever has been said to be written.
+        let what = format!("{error}; of {} written at relaxed the last ones may be lost", lines(loaded.acked));
+        return Err(Failure::failed(format!("{}: {what}", input.name())));
+    }
     let name = input.name().to_owned();
     let seconds = begin.elapsed().as_secs_f64();
+    let said = loaded.unsaid.take().map_or_else(|| acks.end(loaded.acked), Err);
+    // What became of the lines is told first, whoever reads of it.
     let lines = finish(&name, fed, loaded)?;
+    said?;
     let summary = Summary {
         dir: args.dir.dir.display().to_string(),
         lines,
@@ -116,6 +132,7 @@ pub(crate) fn load(mut args: LoadArgs) -> Done {
         partitions: store.partitions(),
         placement: store.placement_kind().name(),
         durability: durability.name(),
+        is_kept: store.capabilities().persistent,
     };
     say_summary(&summary, &args)?;
     store_args::close(store, durability)
@@ -127,7 +144,7 @@ fn say_summary(summary: &Summary<'_>, args: &LoadArgs) -> Done {
         out.json(summary)?;
     } else if !args.acks {
         out.line(format_args!(
-            "loaded {} ({}) into {} in {:.2} s, {} lines/s: {}, {} ({}), durability {}",
+            "loaded {} ({}) into {} in {:.2} s, {} lines/s: {}, {} ({}), {}",
             lines(summary.lines),
             show_bytes(summary.bytes),
             summary.dir,
@@ -139,7 +156,10 @@ fn say_summary(summary: &Summary<'_>, args: &LoadArgs) -> Done {
                 count => format!("{count} partitions"),
             },
             summary.partitioning,
-            summary.durability,
+            match summary.is_kept {
+                true => format!("durability {}", summary.durability),
+                false => "in memory alone: all of it is gone now".to_owned(),
+            },
         ))?;
     }
     out.finish()
@@ -176,12 +196,13 @@ struct Ahead {
 }
 
 impl Ahead {
-    fn read(input: &mut Input) -> Self {
+    /// With `may_wait`, also for what comes later; else what is there at once, one record at least.
+    fn read(input: &mut Input, may_wait: bool) -> Self {
         let mut ahead = Self::default();
         let mut bytes = 0;
         while ahead.records.len() < SAMPLE_LINES_MAX && bytes < SAMPLE_BYTES_MAX {
             let (mut key, mut value) = (Vec::new(), Vec::new());
-            match input.next(true, &mut key, &mut value) {
+            match input.next(may_wait || ahead.records.is_empty(), &mut key, &mut value) {
                 Ok(Next::Record) => {
                     bytes += key.len() + value.len();
                     ahead.records.push((key, value));
@@ -225,7 +246,8 @@ fn feed(
     let (mut key, mut value) = (Vec::new(), Vec::new());
     // A file does not keep a reader waiting, a pipe may.
     let is_file = input.total_bytes().is_some();
-    let mut may_wait = true;
+    // What was read ahead waits to be handed on.
+    let mut may_wait = ahead.records.is_empty();
     loop {
         match input.next(may_wait || is_file, &mut key, &mut value)? {
             Next::Record => {

@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use biombo::{Batch, Durability, Partitioning, Store};
 
@@ -24,17 +25,56 @@ use crate::failure::{Done, Failure};
 pub(crate) const CHUNK_LINES_MAX: usize = 1000;
 /// And at so many bytes.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
-/// Pieces that may wait for a worker; together with the chunk's size this bounds the memory.
+/// Pieces that may wait for a worker.
 const PIECES_WAITING_MAX: usize = 16;
+/// Bytes of all pieces that are not written yet; a larger piece waits until it is the only one.
+const BYTES_UNDER_WAY_MAX: usize = 64 << 20;
 /// Waiting pieces are joined up to so many bytes.
 const JOINED_BYTES_MAX: usize = 4 << 20;
 /// Workers overlap the syncs of several partitions; more than this gain nothing.
 const SYNCING_WORKERS_MAX: usize = 8;
 
-struct Piece {
+/// Bounds the memory that pieces take together.
+struct Room {
+    bytes_max: usize,
+    taken: Mutex<usize>,
+    given_back: Condvar,
+}
+
+/// Room of a piece, given back when it is written, or dropped.
+struct Taken<'r> {
+    room: &'r Room,
+    bytes: usize,
+}
+
+impl Room {
+    fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, taken: Mutex::new(0), given_back: Condvar::new() }
+    }
+
+    /// Wait until there is room for so many bytes, or nobody else has any.
+    fn take(&self, bytes: usize) -> Taken<'_> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while *taken > 0 && *taken + bytes > self.bytes_max {
+            taken = self.given_back.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        *taken += bytes;
+        Taken { room: self, bytes }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.room.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        self.room.given_back.notify_one();
+    }
+}
+
+struct Piece<'r> {
     chunk: u64,
     partition: usize,
     batch: Batch,
+    taken: Taken<'r>,
 }
 
 enum Report {
@@ -49,9 +89,10 @@ enum Report {
 /// Where records go in. Made by [`run`].
 pub(crate) struct Feeder<'a> {
     store: &'a Store,
-    workers: Vec<SyncSender<Piece>>,
+    workers: Vec<SyncSender<Piece<'a>>>,
     reports: Sender<Report>,
     stop: &'a AtomicBool,
+    room: &'a Room,
     pieces: Vec<Batch>,
     chunk: u64,
     lines: usize,
@@ -59,9 +100,9 @@ pub(crate) struct Feeder<'a> {
 }
 
 impl Feeder<'_> {
-    /// Take a record; it is written soon. `false`: a write has failed, or nobody reads the acknowledgements: stop.
+    /// Take a record; it is written soon. `false`: a write has failed: stop.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let partition = self.store.placement().owner(key).index();
+        let partition = self.store.route(key).index();
         if partition >= self.pieces.len() {
             self.pieces.resize_with(partition + 1, Batch::new);
         }
@@ -82,7 +123,8 @@ impl Feeder<'_> {
             let _ = self.reports.send(Report::Begun { chunk: self.chunk, lines: self.lines as u64, pieces: count });
             for (partition, piece) in self.pieces.iter_mut().enumerate().filter(|(_, piece)| !piece.is_empty()) {
                 let worker = &self.workers[partition % self.workers.len()];
-                let _ = worker.send(Piece { chunk: self.chunk, partition, batch: std::mem::take(piece) });
+                let taken = self.room.take(piece.bytes());
+                let _ = worker.send(Piece { chunk: self.chunk, partition, batch: std::mem::take(piece), taken });
             }
             self.chunk += 1;
             (self.lines, self.bytes) = (0, 0);
@@ -97,6 +139,8 @@ pub(crate) struct Loaded {
     pub(crate) acked: u64,
     /// The first write that failed.
     pub(crate) failed: Option<biombo::Error>,
+    /// Why an acknowledgement could not be said. Lines are written all the same: that nobody reads it changes nothing of what was asked for.
+    pub(crate) unsaid: Option<Failure>,
 }
 
 /// Write what `feed` pushes into `store`; `acked` hears the growing number of acknowledged lines. Returns what `feed` returned
@@ -107,7 +151,7 @@ pub(crate) fn run<T>(
     feed: impl FnOnce(&mut Feeder<'_>) -> T,
     acked: impl FnMut(u64) -> Done + Send,
 ) -> Done<(T, Loaded)> {
-    let stop = AtomicBool::new(false);
+    let (stop, room) = (AtomicBool::new(false), Room::new(BYTES_UNDER_WAY_MAX));
     let (reports, heard) = channel();
     std::thread::scope(|scope| {
         let mut workers = Vec::new();
@@ -117,14 +161,22 @@ pub(crate) fn run<T>(
             scope.spawn(move || work(store, durability, &pieces, &reports, stop));
             workers.push(sender);
         }
-        let stopping = &stop;
-        let listener = scope.spawn(move || listen(&heard, stopping, acked));
-        let mut feeder =
-            Feeder { store, workers, reports, stop: &stop, pieces: Vec::new(), chunk: 0, lines: 0, bytes: 0 };
+        let listener = scope.spawn(move || listen(&heard, acked));
+        let mut feeder = Feeder {
+            store,
+            workers,
+            reports,
+            stop: &stop,
+            room: &room,
+            pieces: Vec::new(),
+            chunk: 0,
+            lines: 0,
+            bytes: 0,
+        };
         let fed = feed(&mut feeder);
         feeder.flush();
         drop(feeder);
-        let loaded = listener.join().map_err(|_| Failure::failed("the thread that counts acknowledgements died"))??;
+        let loaded = listener.join().map_err(|_| Failure::failed("the thread that counts acknowledgements died"))?;
         Ok((fed, loaded))
     })
 }
@@ -138,10 +190,18 @@ fn workers_for(store: &Store, durability: Durability) -> usize {
     useful.min(store.partitions() as usize).max(1)
 }
 
-fn work(store: &Store, durability: Durability, pieces: &Receiver<Piece>, reports: &Sender<Report>, stop: &AtomicBool) {
-    let mut waiting: Option<Piece> = None;
+fn work(
+    store: &Store,
+    durability: Durability,
+    pieces: &Receiver<Piece<'_>>,
+    reports: &Sender<Report>,
+    stop: &AtomicBool,
+) {
+    let mut waiting: Option<Piece<'_>> = None;
     while let Some(first) = waiting.take().or_else(|| pieces.recv().ok()) {
         let mut chunks = vec![first.chunk];
+        // Given back when all of them are written.
+        let mut taken = vec![first.taken];
         let mut batch = first.batch;
         // Join what waits for the same partition: one commit for all of it.
         while batch.bytes() < JOINED_BYTES_MAX
@@ -155,6 +215,7 @@ fn work(store: &Store, durability: Durability, pieces: &Receiver<Piece>, reports
                 batch.push(op);
             }
             chunks.push(next.chunk);
+            taken.push(next.taken);
         }
         if stop.load(Ordering::Relaxed) {
             continue;
@@ -170,10 +231,9 @@ fn work(store: &Store, durability: Durability, pieces: &Receiver<Piece>, reports
 }
 
 /// Follow the chunks and acknowledge the lines of those that are whole, in order.
-fn listen(heard: &Receiver<Report>, stop: &AtomicBool, mut acked: impl FnMut(u64) -> Done) -> Done<Loaded> {
+fn listen(heard: &Receiver<Report>, mut acked: impl FnMut(u64) -> Done) -> Loaded {
     let mut open: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
-    let mut loaded = Loaded { acked: 0, failed: None };
-    let mut refused = None;
+    let mut loaded = Loaded { acked: 0, failed: None, unsaid: None };
     while let Ok(report) = heard.recv() {
         match report {
             Report::Begun { chunk, lines, pieces } => drop(open.insert(chunk, (lines, pieces))),
@@ -185,16 +245,45 @@ fn listen(heard: &Receiver<Report>, stop: &AtomicBool, mut acked: impl FnMut(u64
                 while let Some(first) = open.first_entry().filter(|first| first.get().1 == 0) {
                     loaded.acked += first.remove().0;
                 }
-                if loaded.acked > before
-                    && refused.is_none()
-                    && let Err(failure) = acked(loaded.acked)
-                {
-                    stop.store(true, Ordering::Relaxed);
-                    refused = Some(failure);
+                if loaded.acked > before && loaded.unsaid.is_none() {
+                    loaded.unsaid = acked(loaded.acked).err();
                 }
             }
             Report::Failed { error } => drop(loaded.failed.get_or_insert(error)),
         }
     }
-    refused.map_or(Ok(loaded), Err)
+    loaded
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Fails when large records fill the memory while the device is slow.
+    #[test]
+    fn pieces_under_way_take_no_more_than_the_room_and_a_larger_one_goes_alone() {
+        let room = Room::new(16);
+        let (taken, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            let (sender, pieces) = sync_channel::<(Taken<'_>, usize)>(PIECES_WAITING_MAX);
+            let (taken, most) = (&taken, &most);
+            scope.spawn(move || {
+                while let Ok((room, bytes)) = pieces.recv() {
+                    std::thread::yield_now();
+                    taken.fetch_sub(bytes, Ordering::SeqCst);
+                    drop(room);
+                }
+            });
+            for bytes in (0..200).map(|number| [3, 8, 40, 1][number % 4]) {
+                let permit = room.take(bytes);
+                let now = taken.fetch_add(bytes, Ordering::SeqCst) + bytes;
+                assert!(now <= 16 || now == bytes, "{now} bytes are under way");
+                most.fetch_max(now, Ordering::SeqCst);
+                sender.send((permit, bytes)).expect("it is heard");
+            }
+        });
+        assert_eq!((most.into_inner(), *room.taken.lock().expect("nobody panicked")), (40, 0));
+    }
 }

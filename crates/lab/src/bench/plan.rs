@@ -197,9 +197,6 @@ impl Plan {
             self.memory_bytes.is_none_or(|bytes| bytes >= MEMORY_BYTES_MIN),
             "--memory-bytes must be at least 32MiB: the run itself needs some",
         )?;
-        if self.durability == Durability::Relaxed {
-            return Err(Error::unsupported("a bench measures the durability levels sync and os"));
-        }
         self.check_tasks()?;
         for engine in &self.engines {
             let kind = registry.get(engine)?;
@@ -237,7 +234,8 @@ impl Plan {
                     let files = self.traces.len();
                     if let Some(threads) = self.threads.iter().find(|t| files > 1 && **t as usize != files) {
                         return Err(Error::invalid(format!(
-                            "--threads {threads} does not fit {files} files, one for each thread: leave --threads out, or name                              one file, which every thread replays"
+                            "--threads {threads} does not fit {files} files, one for each thread: leave --threads out, or name \
+                             one file, which every thread replays"
                         )));
                     }
                 }
@@ -505,6 +503,5 @@ mod tests {
         refuse(&|p| p.value_bytes = vec![u32::MAX, 1], "--value-bytes");
         refuse(&|p| p.compression_ratio = 0.0, "--compression-ratio");
         refuse(&|p| p.compression_ratio = f64::NAN, "--compression-ratio");
-        refuse(&|p| p.durability = Durability::Relaxed, "sync and os");
     }
 }

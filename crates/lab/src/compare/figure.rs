@@ -69,15 +69,9 @@ pub struct Figure {
     pub unjudged: Option<String>,
     /// Whether it is worse by the threshold, as far as the interval tells; never where it is not judged.
     pub regression: bool,
-}
-
-impl Figure {
-    /// How much worse it may have become, by its interval.
-    pub(super) fn possible_loss(&self) -> Option<f64> {
-        let (low, high) = self.interval?;
-        let is_larger_better = self.metric == Metric::Throughput.name();
-        Some(if is_larger_better { 1.0 - low } else { high - 1.0 }.max(0.0))
-    }
+    /// The share by which it may have become worse all the same, where it is judged and no difference is shown: the end of the interval on the
+    /// bad side.
+    pub possible_loss: Option<f64>,
 }
 
 /// A figure of a record.
@@ -172,6 +166,7 @@ pub(super) fn figure(
     };
     let reaches =
         interval.is_some_and(|(low, high)| if larger { low <= 1.0 - threshold } else { high >= 1.0 + threshold });
+    let possible_loss = interval.map(|(low, high)| if larger { 1.0 - low } else { high - 1.0 }.max(0.0));
     Some(Figure {
         metric: metric.name(),
         old: side(&old),
@@ -182,6 +177,7 @@ pub(super) fn figure(
         verdict,
         unjudged: (judged && verdict == Verdict::Unknown).then(|| why(&old, &new, made, level)),
         regression: judged && verdict == Verdict::Worse && reaches,
+        possible_loss: possible_loss.filter(|_| judged && verdict == Verdict::Same),
     })
 }
 

@@ -123,8 +123,7 @@ impl Comparison {
 
     /// The largest loss, as a share, that the intervals of judged figures without a difference leave possible; `None` where there is no such figure.
     pub fn possible_loss(&self) -> Option<f64> {
-        let same = self.judged().filter(|figure| figure.verdict == Verdict::Same);
-        same.filter_map(Figure::possible_loss).reduce(f64::max)
+        self.judged().filter_map(|figure| figure.possible_loss).reduce(f64::max)
     }
 
     /// The figures that should be judged and cannot be, each with the reason.

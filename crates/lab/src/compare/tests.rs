@@ -43,11 +43,25 @@ fn a_noisy_comparison_says_what_loss_it_does_not_rule_out() {
         print(&comparison, &mut text).unwrap();
         let figure = comparison.judged().next().unwrap();
         assert_eq!(figure.verdict, Verdict::Same);
-        assert_eq!(comparison.possible_loss(), figure.interval.map(|(low, _)| 1.0 - low));
+        assert_eq!(figure.possible_loss, figure.interval.map(|(low, _)| 1.0 - low));
+        assert_eq!(comparison.possible_loss(), figure.possible_loss);
         String::from_utf8(text).unwrap()
     };
     assert!(said(0.1).contains("cannot be ruled out: more runs tell more"), "{}", said(0.1));
     assert!(!said(0.005).contains("ruled out"), "{}", said(0.005));
+    let (old, new) = (runs("log", 1e5, 0.005, 9, 1), runs("log", 8e4, 0.005, 9, 2));
+    let comparison = compared_apart(&old, &new, 0.05).unwrap();
+    assert_eq!(comparison.judged().next().unwrap().possible_loss, None, "it is worse");
+    // A latency is lost by growing.
+    let mut slower = runs("log", 50_000.0, 0.0, 14, 1);
+    for (i, record) in slower.iter_mut().enumerate() {
+        record.rate = Some(50_000.0);
+        record.latency_ns.retain(|kind, _| kind == "read");
+        record.latency_ns.values_mut().for_each(|latency| latency.p99 = 1_000 + 10 * (i as u64 % 7));
+    }
+    let same = compared_apart(&slower[..7], &slower[7..], 0.05).unwrap();
+    let figure = same.judged().next().unwrap();
+    assert_eq!((figure.verdict, figure.possible_loss), (Verdict::Same, figure.interval.map(|(_, high)| high - 1.0)));
 }
 
 #[test]

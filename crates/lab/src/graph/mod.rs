@@ -206,9 +206,13 @@ struct Edges {
 impl Edges {
     fn of(graph: &str, shape: Option<Shape>, team: &mut Team) -> Result<Self> {
         let Some(drawn) = Drawn::named(graph)? else {
-            let EdgeList { ids, edges, is_directed } = EdgeList::read(&[graph])?;
-            let of_file = if is_directed.unwrap_or(true) { Shape::DIRECTED } else { Shape::UNDIRECTED };
+            let mut list = EdgeList::read(&[graph])?;
+            let of_file = if list.is_directed.unwrap_or(true) { Shape::DIRECTED } else { Shape::UNDIRECTED };
             let shape = shape.unwrap_or(of_file);
+            if shape.is_directed {
+                list.mirror();
+            }
+            let EdgeList { ids, edges, .. } = list;
             return Ok(Self { edges: Held::Read(edges), ids, shape, is_synthetic: false });
         };
         let mut edges = drawn.draw(team)?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use biombo::graph::generate::Drawn;
 use biombo::graph::numa::Allocation;
 use biombo::graph::team::Bind;
 use biombo_base::topology::Spread;
@@ -12,7 +13,7 @@ use clap::{Args, ValueEnum};
 use super::super::graph::nodes::PlacementArg;
 use super::watch::Output;
 use crate::failure::{Done, Failure};
-use crate::out::Out;
+use crate::out::{Out, file_name};
 use crate::progress::Progress;
 use crate::size::show_count;
 
@@ -112,7 +113,7 @@ pub(crate) struct GraphArgs {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a report with plots, one self-contained HTML page, to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_name())]
     html: Option<PathBuf>,
 }
 
@@ -223,6 +224,25 @@ fn nodes(args: &GraphArgs) -> Done<NodesPlan> {
     })
 }
 
+/// Refuse a medium on which nothing would be kept.
+fn check_media(args: &GraphArgs) -> Done {
+    let has_csr = args.layouts.iter().any(|layout| matches!(layout, LayoutArg::Csr));
+    for media in &args.media {
+        match media {
+            MediaArg::Disk if !args.ingest => {
+                return Err(Failure::usage("--media disk is where a graph takes edges in: it needs --ingest"));
+            }
+            MediaArg::Pmem if !args.ingest && !has_csr => {
+                return Err(Failure::usage(
+                    "--media pmem is where a graph takes edges in, or where csr is read: it needs --ingest or --layout csr",
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn run(args: &GraphArgs) -> Done {
     if !(0.0..=1.0).contains(&args.churn) {
         return Err(Failure::usage(format!("--churn is a share from 0 to 1, not {}", args.churn)));
@@ -233,15 +253,19 @@ pub(super) fn run(args: &GraphArgs) -> Done {
     if let Some(threads) = args.threads.iter().find(|threads| !(1..=1024).contains(*threads)) {
         return Err(Failure::usage(format!("--threads are 1 to 1024, not {threads}")));
     }
+    if let Err(error) = Drawn::named(&args.graph) {
+        return Err(Failure::usage(format!("--graph: {error}")));
+    }
     let layouts: Vec<Layout> = args.layouts.iter().map(|layout| (*layout).into()).collect();
-    if args.ingest && !layouts.iter().any(|layout| layout.is_dynamic()) {
-        return Err(Failure::usage(
-            "--ingest is of graphs that change: it needs --layout pma, adjacency or buffered, or several of them",
-        ));
+    let asked = [(args.ingest, "--ingest"), (args.stream.is_some(), "--stream"), (args.churn > 0.0, "--churn")];
+    if let Some((_, option)) = asked.iter().find(|(is_asked, _)| *is_asked)
+        && !layouts.iter().any(|layout| layout.is_dynamic())
+    {
+        return Err(Failure::usage(format!(
+            "{option} is of graphs that change: it needs --layout pma, adjacency or buffered, or several of them"
+        )));
     }
-    if args.stream.is_some() && !layouts.iter().any(|layout| layout.is_dynamic()) {
-        return Err(Failure::usage("--stream is of graphs that change: it needs --layout pma, adjacency or buffered"));
-    }
+    check_media(args)?;
     let media = |media: &MediaArg| match media {
         MediaArg::Dram => Media::Dram,
         MediaArg::Disk => Media::Disk,
@@ -281,20 +305,22 @@ pub(super) fn run(args: &GraphArgs) -> Done {
             }
             Ok(())
         };
-        if let Err(failure) = told() {
+        let told = told();
+        records.push(record.clone());
+        if let Err(failure) = told {
             refused = Some(failure);
             return Err(biombo_base::Error::invalid("what was measured cannot be written"));
         }
-        records.push(record.clone());
         done += u64::from(record.step == Step::Kernel);
         progress.at(done);
         Ok(())
     });
     drop(progress);
-    if let Some(failure) = refused {
-        return Err(failure);
+    // What was measured is shown whatever became of the file of the runs, and of the graph later.
+    let ended = refused.map_or_else(|| measured.map_err(Failure::from), Err);
+    if ended.is_err() && records.is_empty() {
+        return ended;
     }
-    measured?;
     if !to_stdout {
         table(&mut out, &plan, &records)?;
     }
@@ -304,7 +330,8 @@ pub(super) fn run(args: &GraphArgs) -> Done {
             out.line(format_args!("report: {}", html.path().display()))?;
         }
     }
-    out.finish()
+    out.finish()?;
+    ended
 }
 
 /// Steps, then kernels by layouts and placements: medians, least and most, and how many times as long as the first one.

@@ -29,7 +29,7 @@ use self::trace::TraceArgs;
 use self::watch::{Output, Watch};
 use self::ycsb::YcsbArgs;
 use crate::failure::{Done, Failure};
-use crate::out::Out;
+use crate::out::{Out, is_stdout};
 
 /// Measure engines and layouts under a workload
 #[derive(Debug, Subcommand)]
@@ -77,6 +77,8 @@ fn measure(outputs: Outputs, plan: Plan) -> Done {
     if let Ok(share) = std::env::var(SLOWED) {
         crate::note(format_args!("{SLOWED}={share}: every client is slowed by that share, to try a comparison with"));
     }
+    // The lines are what is printed then, and no table.
+    let prints_lines = json.as_deref().is_some_and(is_stdout);
     let json = json.as_deref().map(Output::create).transpose()?;
     let mut html = html.as_deref().map(Page::create).transpose()?;
     let mut watch = Watch::new(json)?;
@@ -85,11 +87,15 @@ fn measure(outputs: Outputs, plan: Plan) -> Done {
     let written = watch.finish();
     let mut out = Out::new();
     if !outcome.records.is_empty() {
-        biombo_lab::table::print(&biombo_lab::summary::tables(&outcome.records), &mut out)
-            .map_err(|e| Failure::output(&e))?;
+        if !prints_lines {
+            biombo_lab::table::print(&biombo_lab::summary::tables(&outcome.records), &mut out)
+                .map_err(|e| Failure::output(&e))?;
+        }
         if let Some(html) = &mut html {
             html.write(&biombo_lab::report::html(&outcome)?)?;
-            out.line(format_args!("report: {}", html.path().display()))?;
+            if !prints_lines {
+                out.line(format_args!("report: {}", html.path().display()))?;
+            }
         }
     }
     out.finish()?;

@@ -9,6 +9,7 @@ use biombo_lab::workload::Task;
 use clap::Args;
 
 use crate::failure::{Done, Failure};
+use crate::out::file_name;
 use crate::size::parse_bytes;
 use crate::store_args::{DURABILITIES, PARTITIONINGS, PLACEMENTS, one_of, parse_amplification};
 
@@ -52,7 +53,8 @@ pub(super) struct RunOptions {
     #[arg(long, value_name = "KIND", default_value = "hash", value_parser = one_of::<Placement>(PLACEMENTS),
         hide_possible_values = true)]
     placement: Placement,
-    /// When a write is acknowledged: sync, os
+    /// When a write is acknowledged: sync (on the device), os (survives the death of the process), relaxed (logged a bounded time later:
+    /// up to 4 MiB a partition may still be to be written when the last one is answered, which is done and checked after the run's time)
     #[arg(long, value_name = "LEVEL", default_value = "os", value_parser = one_of::<Durability>(DURABILITIES),
         hide_possible_values = true)]
     durability: Durability,
@@ -94,11 +96,11 @@ pub(super) struct RunOptions {
     /// comma [default: the system's place for temporary files]
     #[arg(long, value_name = "DIR,..", value_delimiter = ',')]
     dir: Vec<PathBuf>,
-    /// Write each run as a JSON line to this file, as soon as it is done
+    /// Write each run as a JSON line to this file, as soon as it is done (`-`: standard output, and no table)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a report with plots, one self-contained HTML page, to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_name())]
     html: Option<PathBuf>,
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use super::compare::read;
 use super::page::Page;
 use crate::failure::{Done, Failure};
-use crate::out::Out;
+use crate::out::{Out, file_name};
 
 /// Show runs that were kept: the tables, and a report, of all files together
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ pub(crate) struct ShowArgs {
     #[arg(value_name = "RUNS.jsonl", required = true)]
     files: Vec<PathBuf>,
     /// Write a report with plots, one self-contained HTML page, to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_name())]
     html: Option<PathBuf>,
 }
 

@@ -14,26 +14,37 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::failure::{Done, Failure};
+use crate::out::is_stdout;
 
-/// A file that is created before the work, so that one which cannot be written is found out then.
+/// A file that is created before the work, so that one which cannot be written is found out then; `-` is the standard output.
 pub(in crate::commands) struct Output {
-    file: File,
+    sink: Box<dyn Write + Send>,
     path: PathBuf,
 }
 
 impl Output {
     pub(in crate::commands) fn create(path: &Path) -> Done<Self> {
-        let file = File::create(path).map_err(|e| Failure::failed(format!("cannot write {}: {e}", path.display())))?;
-        Ok(Self { file, path: path.to_owned() })
+        let sink: Box<dyn Write + Send> = match is_stdout(path) {
+            true => Box::new(std::io::stdout()),
+            false => Box::new(File::create(path).map_err(|e| refused(path, &e))?),
+        };
+        Ok(Self { sink, path: path.to_owned() })
     }
 
     pub(in crate::commands) fn write(&mut self, text: &str) -> Done {
-        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
-        written.map_err(|e| Failure::failed(format!("cannot write {}: {e}", self.path.display())))
+        let written = self.sink.write_all(text.as_bytes()).and_then(|()| self.sink.flush());
+        written.map_err(|e| refused(&self.path, &e))
     }
 
     pub(in crate::commands) fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+fn refused(path: &Path, error: &std::io::Error) -> Failure {
+    match is_stdout(path) {
+        true => Failure::output(error),
+        false => Failure::failed(format!("cannot write {}: {error}", path.display())),
     }
 }
 

@@ -100,9 +100,13 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
     let said = args.nodes.said()?;
     refuse_another(&*io, &args.dir)?;
     let mut team = Team::new(args.threads).map_err(|e| Failure::usage(e.to_string()))?;
-    let list = EdgeList::read(&args.files)?;
+    let mut list = EdgeList::read(&args.files)?;
+    let lines = list.edges.len() as u64;
     let is_directed = args.directed || (!args.undirected && list.is_directed.unwrap_or(true));
     let shape = if is_directed { Shape::DIRECTED } else { Shape::UNDIRECTED };
+    if is_directed {
+        list.mirror();
+    }
     let graph = Csr::build(list.ids.len(), &list.edges, shape, &mut team)?;
     // From the placement to the graph, or to the end of both: what another load is writing is no business of this one.
     let owner = Owner::make(&*io, &args.dir)?;
@@ -122,7 +126,7 @@ pub(crate) fn load(args: &LoadArgs) -> Done {
         directed: is_directed,
         layout: args.layout.name(),
         kept: Kept::on(media),
-        lines: list.edges.len() as u64,
+        lines,
         seconds: begun.elapsed().as_secs_f64(),
     };
     let mut out = Out::new();
@@ -164,6 +168,10 @@ fn make(args: &LoadArgs, io: &Arc<dyn Io>, owner: &Owner, graph: &Csr, ids: &Ids
 }
 
 fn refuse_another(io: &dyn Io, dir: &Path) -> Done {
+    let has_store = io.exists(&dir.join("MANIFEST")).unwrap_or(false);
+    if has_store {
+        return Err(Failure::failed(format!("{} has a store: name another directory for the graph", dir.display())));
+    }
     if !has_static(io, dir)? && !Durable::exists(io, dir)? {
         return Ok(());
     }

@@ -11,6 +11,7 @@ use biombo::graph::team::Team;
 use biombo::graph::view::View;
 use biombo::graph::{Edge, adjacency, buffered};
 use biombo_base::io::{Io, RealIo};
+use biombo_base::{Error, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -117,12 +118,12 @@ macro_rules! over {
 pub(super) use over;
 
 /// Whether `dir` has a static graph, on whatever medium.
-pub(super) fn has_static(io: &dyn Io, dir: &Path) -> Done<bool> {
+pub(super) fn has_static(io: &dyn Io, dir: &Path) -> Result<bool> {
     Ok(file::exists(io, dir)? || file::pmem::exists(io, dir)?)
 }
 
 /// Open the static graph in `dir`: one on disk is read into memory, one on persistent memory read where it is.
-fn open_static(io: &Arc<dyn Io>, dir: &Path) -> Done<(Csr, Ids, Media)> {
+fn open_static(io: &Arc<dyn Io>, dir: &Path) -> Result<(Csr, Ids, Media)> {
     if !file::exists(&**io, dir)? && file::pmem::exists(&**io, dir)? {
         let (csr, ids, backing) = file::pmem::open(io, dir)?;
         return Ok((csr, ids, Media::Pmem(backing)));
@@ -132,19 +133,19 @@ fn open_static(io: &Arc<dyn Io>, dir: &Path) -> Done<(Csr, Ids, Media)> {
 }
 
 /// Open the changing graph in `dir`, to ask it or to change it.
-pub(super) fn open_changing(dir: &Path, team: &mut Team) -> Done<Durable> {
+pub(super) fn open_changing(dir: &Path, team: &mut Team) -> Result<Durable> {
     let io = RealIo::shared();
     if has_static(&*io, dir)? {
         let dir = dir.display();
         let message = format!("{dir} has a static graph (csr): `graph load` it with --layout pma to change it");
-        return Err(Failure::failed(message));
+        return Err(Error::invalid(message));
     }
-    Ok(Durable::open(io, dir, DurableOptions::default(), team)?)
+    Durable::open(io, dir, DurableOptions::default(), team)
 }
 
 impl Graph {
     /// The graph in `dir` in the layout that it has there.
-    pub(super) fn open(dir: &Path, team: &mut Team) -> Done<Self> {
+    pub(super) fn open(dir: &Path, team: &mut Team) -> Result<Self> {
         let io = RealIo::shared();
         if Durable::exists(&*io, dir)? {
             let graph = open_changing(dir, team)?;

@@ -18,7 +18,7 @@ use super::nodes::{NodesArgs, Said};
 use super::opened::{Graph, Layout, Lists, over};
 use crate::args::{DirArg, JsonArg};
 use crate::failure::{Done, Failure};
-use crate::out::Out;
+use crate::out::{Out, is_stdout};
 use crate::size::show_count;
 
 /// Run a kernel over a graph
@@ -58,7 +58,7 @@ pub(crate) struct RunArgs {
     layout: Option<Layout>,
     #[command(flatten)]
     nodes: NodesArgs,
-    /// Write the value of every vertex to this file
+    /// Write the value of every vertex to this file (`-`: standard output, and nothing else there)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -121,6 +121,10 @@ pub(crate) fn run(args: &RunArgs) -> Done {
     if !matches!(args.kernel, Kernel::Bfs | Kernel::Bc) && !args.source.is_empty() {
         return Err(Failure::usage("only bfs and bc have a --source"));
     }
+    let prints_values = args.out.as_deref().is_some_and(is_stdout);
+    if prints_values && args.json.json {
+        return Err(Failure::usage("--out - and --json both go to standard output: name a file for --out"));
+    }
     if args.tolerance.is_nan() || args.tolerance < 0.0 {
         return Err(Failure::usage(format!("--tolerance is a number from 0, not {}", args.tolerance)));
     }
@@ -141,6 +145,11 @@ pub(crate) fn run(args: &RunArgs) -> Done {
             (answer, seconds, Some((placement, spread.nodes.len())))
         }
     });
+    if prints_values {
+        let mut out = Out::new();
+        write(&mut out, &answer, &graph).map_err(|e| Failure::output(&e))?;
+        return out.finish();
+    }
     if let Some(path) = &args.out {
         let refused = |e: std::io::Error| Failure::failed(format!("cannot write {}: {e}", path.display()));
         let mut file = BufWriter::with_capacity(256 << 10, File::create(path).map_err(refused)?);

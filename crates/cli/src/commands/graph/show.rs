@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use biombo::graph::numa::{Load, Owners, Placement};
 use biombo::graph::team::Team;
 use biombo::graph::view::View;
 use biombo_base::topology::Spread;
+use biombo_base::{Error, ErrorKind};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::opened::{Graph, Kept, Lists, Memory, over};
 use crate::args::{DirArg, JsonArg};
+use crate::commands::verify::Damages;
 use crate::failure::{Done, Failure};
 use crate::out::Out;
 use crate::size::{show_bytes, show_count};
@@ -62,7 +64,9 @@ pub(crate) struct StatArgs {
 
 /// Read and check everything
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status 1 and one line for the damage: file, offset, what.")]
+#[command(after_help = "\
+Exit status 1 and one line for the damage: FILE: offset N: what is wrong; it ends what can be read. With --json
+{\"file\":..,\"offset\":..,\"what\":..}, then {\"vertices\":null,\"edges\":null,\"ok\":false}.")]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     dir: DirArg,
@@ -137,13 +141,14 @@ struct Figures {
 
 #[derive(Serialize)]
 struct Verified {
-    vertices: u64,
-    edges: u64,
+    /// None where they could not be read.
+    vertices: Option<u64>,
+    edges: Option<u64>,
     ok: bool,
 }
 
 fn open(dir: &DirArg) -> Done<Graph> {
-    Graph::open(&dir.dir, &mut Team::new(1)?)
+    Ok(Graph::open(&dir.dir, &mut Team::new(1)?)?)
 }
 
 /// The ids of a vertex's neighbours.
@@ -257,21 +262,43 @@ pub(crate) fn stat(args: &StatArgs) -> Done {
     out.finish()
 }
 
-/// Run it. Opening checks everything of a file: checksums, the order of lists, the ends of edges.
-pub(crate) fn verify(args: &VerifyArgs) -> Done {
-    let graph = open(&args.dir)?;
+/// The graph in `dir`, all of which was read and checked. Opening checks everything of a file: checksums, the order of lists, the ends of edges.
+fn read_all(dir: &Path) -> biombo_base::Result<Graph> {
+    let graph = Graph::open(dir, &mut Team::new(1)?)?;
     if let Lists::Pma(snapshot) = &graph.lists {
-        snapshot.verify().map_err(Failure::failed)?;
+        snapshot.verify().map_err(|what| Error::corruption(dir, 0, what))?;
     }
-    let (vertices, edges) = (graph.vertices() as u64, graph.edges());
-    let mut out = Out::new();
+    Ok(graph)
+}
+
+/// Run it.
+pub(crate) fn verify(args: &VerifyArgs) -> Done {
+    let dir = &args.dir.dir;
+    let mut damages = Damages::new(&args.json);
+    let graph = match read_all(dir) {
+        Ok(graph) => Some(graph),
+        Err(error) if error.kind() == ErrorKind::Corruption => {
+            damages.say_error(dir, &error);
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut out = damages.said()?;
+    let (vertices, edges) = (graph.as_ref().map(|graph| graph.vertices() as u64), graph.as_ref().map(Graph::edges));
     if args.json.json {
-        out.json(&Verified { vertices, edges, ok: true })?;
-    } else {
+        out.json(&Verified { vertices, edges, ok: graph.is_some() })?;
+    } else if let (Some(vertices), Some(edges)) = (vertices, edges) {
         let (vertices, edges) = (show_count(vertices), show_count(edges));
         out.line(format_args!("{vertices} vertices and {edges} stored edges read, no damage"))?;
     }
-    out.finish()
+    out.finish()?;
+    match graph {
+        Some(_) => Ok(()),
+        None => Err(Failure::failed(format!(
+            "the graph in {0} is damaged: load it again, or restore a copy of {0}",
+            dir.display()
+        ))),
+    }
 }
 
 /// Run it.

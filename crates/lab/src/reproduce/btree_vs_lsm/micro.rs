@@ -6,7 +6,7 @@
 
 use biombo_engine::Registry;
 
-use super::super::{Figure, Finding, Lack, Seen, Trend, Unit, Verdict, judge, merging, spread_text};
+use super::super::{Figure, Finding, Lack, Seen, Trend, Unit, Verdict, judge, merging, of_runs, spread_text};
 use crate::bench::Plan;
 use crate::record::Record;
 use crate::statistics::Spread;
@@ -200,14 +200,21 @@ fn compared(
 /// What a published write amplification may be apart from a measured one.
 const NEAR: f64 = 0.02;
 
-/// A write amplification of `engine` that was published; it holds where the run phase has it within [`NEAR`] by the engine's counters and by
-/// the kernel's, as far as that counts anything here.
+/// A write amplification of `engine` that was published; it holds where every repetition of the run phase has it within [`NEAR`] by the engine's
+/// counters and by the kernel's, as far as that counts anything here, and does not hold where by both all of them lie on one side of that.
 fn amplification(published: &str, figure: f64, runs: &Runs<'_>, engine: &str) -> Finding {
     let published = format!("micro-benchmark: {published}");
     let Some(own) = runs.waf(engine) else { return Finding::unknown(published, Some(figure)) };
     // Files in memory are written by nobody, as the kernel sees it.
     let kernel = runs.waf_by_kernel(engine).filter(|spread| spread.max > 0.0);
-    let is_near = |spread: Spread| (spread.median / figure - 1.0).abs() <= NEAR;
+    let (low, high) = (figure * (1.0 - NEAR), figure * (1.0 + NEAR));
+    let is_near = |spread: Spread| low <= spread.min && spread.max <= high;
+    let is_apart = |spread: Spread| spread.max < low || high < spread.min;
+    let verdict = match (is_near(own) && kernel.is_none_or(is_near), is_apart(own) && kernel.is_none_or(is_apart)) {
+        (true, _) => Verdict::Holds,
+        (_, true) => Verdict::Refuted,
+        _ => Verdict::Mixed,
+    };
     let by_kernel = kernel.map_or("which counts nothing here".to_owned(), text);
     let loading = runs.waf_of_load(engine).map_or(String::new(), |load| format!("; loading, apart, {}", text(load)));
     Finding {
@@ -218,12 +225,7 @@ fn amplification(published: &str, figure: f64, runs: &Runs<'_>, engine: &str) ->
         ratio: Some(own.median / figure),
         lines: Vec::new(),
         is_published: true,
-        verdict: match (is_near(own), kernel.is_none_or(is_near)) {
-            (true, true) => Verdict::Holds,
-            (false, false) => Verdict::Refuted,
-            (false, true) if kernel.is_none() => Verdict::Refuted,
-            _ => Verdict::Mixed,
-        },
+        verdict: of_runs(own.runs.min(kernel.map_or(own.runs, |kernel| kernel.runs)), verdict),
     }
 }
 
