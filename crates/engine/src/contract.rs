@@ -63,6 +63,14 @@ pub trait Engine: Send + Sync {
     /// is checked ([`Capabilities::check`]) before the first one is applied.
     fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()>;
 
+    /// Take from the device now what [`apply`](Self::apply) of the same right after it will need, so that it is not `Full` then; `Full` where that is
+    /// not to be had, and nothing has changed. A caller that cannot take back what it is about to decide asks before. An engine that cannot know
+    /// says nothing.
+    fn reserve(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        let _ = (ops, durability);
+        Ok(())
+    }
+
     /// Make everything applied so far durable.
     fn sync(&self) -> Result<()>;
 

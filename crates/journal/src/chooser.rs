@@ -16,7 +16,7 @@ const MAPPED_SYNCS_MAX: u32 = 3;
 /// into a mapping, and sealing and beginning a segment about as much as ten of them.
 const OS_MAX: u32 = 32;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Chooser {
     modes: Modes,
     /// What `Sync` appends are written in.

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::files::{Files, map_sealed};
 use crate::flush::{Flush, Flusher, How, Unsynced};
 use crate::footer::footer_blocks_bytes;
-use crate::format::{BATCH_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::{BATCH_BYTES_MAX, FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, record_bytes};
 use crate::frame::Batch;
 use crate::names::Name;
 use crate::prepare::{Prepare, Preparer, Preparing, is_due};
@@ -97,6 +97,27 @@ impl Log {
             return Err(self.fail(failure));
         }
         Ok(lsn)
+    }
+
+    /// Have room for records of these lengths that are appended next, together: begin a segment where they do not fit, so that appending them takes
+    /// nothing more from the device.
+    ///
+    /// # Errors
+    /// As those of [`append`](Self::append); `Full`: nothing has changed.
+    pub fn reserve(&mut self, lengths: impl Iterator<Item = usize>, durability: Durability) -> Result<()> {
+        self.flush.check()?;
+        let record = |length: usize| record_bytes(length.min(1 << 40));
+        let bytes = lengths.fold(FRAME_HEADER_BYTES, |sum, length| sum.saturating_add(record(length)));
+        let active = self.active.as_ref();
+        // As it will be asked.
+        let mode = self.chooser.clone().choose(active.map(|active| active.header.mode), durability);
+        let fits = |active: &Active| active.header.mode == mode && active.padded(bytes) <= active.room();
+        // One that is too large for any is refused by who appends it.
+        if active.is_some_and(fits) || bytes > BATCH_BYTES_MAX {
+            return Ok(());
+        }
+        let begun = self.seal_active(None).and_then(|()| self.begin(bytes, mode));
+        begun.map_err(|failure| self.fail(failure))
     }
 
     /// Write batches, the first ones that fit one segment, in one write; returns how many. The others are untouched.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use biombo_base::ErrorKind;
 use biombo_base::io::Io;
-use biombo_base::io::sim::{Crash, Fault, FaultKind, SimIo};
+use biombo_base::io::sim::{Crash, Fault, FaultKind, SimIo, When};
 use biombo_journal::{Durability, LogOptions, Modes, SegmentKind};
 use log_model::{Model, Taking, footer_of, open};
 
@@ -196,4 +196,35 @@ fn a_damaged_footer_is_corruption_to_who_asks_and_costs_only_time_on_opening() {
     model.check(usize::MAX - 1, true, &seen, &reader).unwrap();
     let error = reader.footer(seen.segments[0].number).unwrap_err();
     assert_eq!((error.kind(), error.place().unwrap().0), (ErrorKind::Corruption, path));
+}
+
+/// Fails when what was reserved has to be taken from the device after all, or when a reservation that is refused changes anything.
+#[test]
+fn what_was_reserved_is_appended_to_a_full_device() {
+    for durability in [Durability::Os, Durability::Sync] {
+        let sim = disk();
+        let (mut log, _reader, _) = open(Arc::new(sim.clone()), &options(), Taking::Frames).unwrap();
+        let fill = || {
+            // Within a segment there is room, and syncs take none.
+            let takes = |label: &str| !label.starts_with("write #.seg") && !label.starts_with("sync");
+            let when = When::Matches(Arc::new(move |event| takes(&event.label)));
+            sim.inject(Fault { when, kind: FaultKind::Enospc, times: u32::MAX });
+        };
+        let mut refused = 0;
+        for i in 0..200usize {
+            let record = vec![i as u8; 100 + 37 * (i % 40)];
+            let before = log.next_lsn();
+            fill();
+            if let Err(error) = log.reserve([record.len()].into_iter(), durability) {
+                assert_eq!((error.kind(), log.next_lsn()), (ErrorKind::Full, before), "{error}");
+                refused += 1;
+                sim.clear_faults();
+                log.reserve([record.len()].into_iter(), durability).unwrap();
+                fill();
+            }
+            log.append(&[&[&record]], durability, &mut Vec::new()).unwrap();
+            sim.clear_faults();
+        }
+        assert!(refused > 10, "{refused} segments were begun");
+    }
 }

@@ -20,7 +20,7 @@
 //! 5. What was cut is looked at again under the lanes' locks: if units have moved since, it is cut anew; if units that a slice touches are
 //!    changing hands, all callers of the group are told to come again, and none of it is in the journal.
 //! 6. A failure after the intent is durable poisons the store, and its callers are told that, whatever it was: the batch is decided, and the
-//!    next opening finishes it. Nothing is written to any of its partitions in between, and nothing is dropped from the journal.
+//!    next opening finishes it. So engines are asked for room before ([`Engine::reserve`]): a device that is full refuses the batch. Nothing is written to any of its partitions in between, and nothing is dropped from the journal.
 //! 7. A `Sync` batch is acknowledged after earlier writes below `Sync` of its partitions are durable too, and so they stay: those that were
 //!    brought into an engine without a sync while the journal alone has the batch, are synced before the journal drops them. What an opening finds may be
 //!    what a killed process left, which no sync covers yet.
@@ -196,10 +196,14 @@ impl Intents {
             instances[lanes[usize::from(*lane)].instance].drain_relaxed(poison)?;
         }
         let number = self.next_number();
-        let record = encode(number, slices);
         let all_wait = durability < Durability::Sync
             && slices.iter().all(|(lane, slice)| instances[lanes[usize::from(*lane)].instance].can_wait(slice));
         let level = if all_wait { JournalDurability::Os } else { JournalDurability::Sync };
+        // While nothing is decided yet.
+        for (lane, slice) in slices.iter().filter(|_| !all_wait) {
+            poison.watch(make_sure(&instances[lanes[usize::from(*lane)].instance], slice, number, durability))?;
+        }
+        let record = encode(number, slices);
         // Others would write to partitions that have not got their slices of it.
         let _half_done = poison.note_panic();
         poison.watch(self.journal.append(&record, level))?;
@@ -430,12 +434,27 @@ fn hand_over(instance: &Instance, slice: &Batch, number: u64, durability: Durabi
     }
 }
 
+/// Whether a partition has room for a slice that it gets next.
+fn make_sure(instance: &Instance, slice: &Batch, number: u64, durability: Durability) -> Result<()> {
+    let mut ops = slice.to_ops();
+    if instance.deferred.is_some() && Deferred::can_take(&ops) {
+        return Ok(());
+    }
+    let (engine, number) = (&*instance.engine, number.to_le_bytes());
+    ops.push(Op::Put { key: MARK, value: &number });
+    engine.reserve(&ops, slice_level(engine, durability))
+}
+
+/// The intent is the redo: where the engine keeps a prefix through a power cut, a slice needs no sync of its own.
+fn slice_level(engine: &dyn Engine, durability: Durability) -> Durability {
+    let keeps_prefix = engine.capabilities().survives_power_cut.is_some_and(|level| level <= Durability::Os);
+    if keeps_prefix { Durability::Os } else { durability }
+}
+
 /// Apply a slice and its mark.
 fn apply_slice(engine: &dyn Engine, slice: &Batch, number: u64, durability: Durability) -> Result<()> {
     let capabilities = engine.capabilities();
-    // The intent is the redo: where the engine keeps a prefix through a power cut, the slice needs no sync of its own.
-    let keeps_prefix = capabilities.survives_power_cut.is_some_and(|level| level <= Durability::Os);
-    let level = if keeps_prefix { Durability::Os } else { durability };
+    let level = slice_level(engine, durability);
     let number = number.to_le_bytes();
     let mark = Op::Put { key: MARK, value: &number };
     let mut ops = slice.to_ops();

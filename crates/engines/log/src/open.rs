@@ -13,6 +13,7 @@ use biombo_engine::{
     Capabilities, Cursor, Damage, Durability, Engine, EngineKind, IndexFigures, Op, OpenOptions, RepairMode, Repaired,
     Snapshot, Stats, Value,
 };
+use biombo_journal::Durability as LogDurability;
 
 use crate::checkpoint::{Checkpointing, remove_older};
 use crate::clean::pace::{Allowance, Felt};
@@ -22,6 +23,7 @@ use crate::engine::{Core, Flushing, LogEngine, PreparingAhead, Writer};
 use crate::keys::Lister;
 use crate::options::LogEngineOptions;
 use crate::read::{WARMED, value};
+use crate::record::{HEADER_BYTES, Record};
 use crate::recover::{Opened, check_home, open_log};
 use crate::versions::{Live, Versions};
 
@@ -218,6 +220,15 @@ impl Engine for LogEngine {
 
     fn prefetch(&self, keys: &[&[u8]]) {
         keys.chunks(WARMED).for_each(|keys| self.ask_ahead(keys, self.typical_bytes()));
+    }
+
+    fn reserve(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        let level = if durability == Durability::Sync { LogDurability::Sync } else { LogDurability::Os };
+        let lengths = ops.iter().map(|op| {
+            let Record { key, value, .. } = Record::of(op, 0);
+            HEADER_BYTES + key.len() + value.len()
+        });
+        self.lock_writer().log.reserve(lengths, level)
     }
 
     fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {

@@ -73,6 +73,23 @@ fn a_decided_batch_that_an_engine_refuses_poisons_the_store_and_stays_in_the_jou
     assert_eq!(store.put_with(&b, b"2", Durability::Os).expect_err("read-only").kind(), ErrorKind::Poisoned);
 }
 
+/// Fails when a full device is found only by an engine whose slice is decided: the store would be read-only, and would not open before there is room.
+#[test]
+fn a_batch_for_which_an_engine_has_no_room_is_refused_and_the_store_goes_on() {
+    let fixture = fixture_of(Script::default(), Options::new().partitions(2));
+    let (store, inner) = (&fixture.store, &fixture.store.inner);
+    let (a, b) = (key_of(store, 0), key_of(store, 1));
+    let mut batch = Batch::new();
+    batch.put(&a, b"1").put(&b, b"1");
+    fixture.script.is_full.store(true, Ordering::SeqCst);
+    assert_eq!(store.write_with(&batch, Durability::Os).expect_err("no room").kind(), ErrorKind::Full);
+    let intents = inner.intents.as_ref().expect("hard");
+    assert_eq!((intents.outstanding_bytes(), store.get(&a).expect("get").is_none()), (0, true), "nothing is decided");
+    fixture.script.is_full.store(false, Ordering::SeqCst);
+    store.write_with(&batch, Durability::Os).expect("room");
+    assert!([&a, &b].iter().all(|key| store.get(key).expect("get").is_some()));
+}
+
 /// As above, of a write that waits for its turn when that happens.
 #[test]
 fn a_write_that_waited_for_its_lane_while_the_store_was_poisoned_is_refused() {

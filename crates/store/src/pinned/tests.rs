@@ -22,6 +22,8 @@ use crate::{Executor, Options, PartitionId, Partitioning, Store};
 pub(crate) struct Script {
     panics: AtomicBool,
     fails: Mutex<Option<ErrorKind>>,
+    /// There is no room, for who asks.
+    pub(crate) is_full: AtomicBool,
     failed: AtomicUsize,
     pub(crate) syncs: AtomicUsize,
     applied: AtomicUsize,
@@ -54,6 +56,11 @@ impl Engine for Scripted {
     }
     fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>> {
         self.0.get(key)
+    }
+    fn reserve(&self, ops: &[Op<'_>], _durability: Durability) -> Result<()> {
+        assert!(matches!(ops, [.., Op::Put { value: [_, _, _, _, _, _, _, _], .. }]), "the mark is among them");
+        let full = self.1.is_full.load(Ordering::SeqCst);
+        if full { Err(Error::new(ErrorKind::Full, "no room, as the script says")) } else { Ok(()) }
     }
     fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
         assert!(!self.1.panics.load(Ordering::SeqCst), "an engine that panics");
