@@ -230,11 +230,14 @@ fn a_graph_that_has_no_room_leaves_nothing() {
     }
 }
 
-/// A graph with the edge from 0 to 1, on a recorder where such fences will fail.
-fn failing(stem: &'static str) -> (Recorder, Durable, Arc<AtomicBool>) {
+/// A graph with the edge from 0 to 1, on a recorder where fences of such names will fail, or panic.
+fn failing(
+    how: fn(&'static str, Arc<AtomicBool>) -> Fault,
+    stem: &'static str,
+) -> (Recorder, Durable, Arc<AtomicBool>) {
     let (medium, fails) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
     create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
-    let wrapped: Arc<dyn Medium> = Arc::new(Faulty(medium.clone(), Fault::Fences(stem, fails.clone())));
+    let wrapped: Arc<dyn Medium> = Arc::new(Faulty(medium.clone(), how(stem, fails.clone())));
     let graph = Durable::open_on(wrapped, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
     graph.apply(&[Update::InsertEdge(0, 1)], Durability::Sync).unwrap();
     (medium, graph, fails)
@@ -249,7 +252,7 @@ fn a_fence_of_the_log_that_fails_ends_writing() {
 }
 
 fn a_fence_that_fails_ends_writing(size: usize) {
-    let (medium, graph, fails) = failing("log-");
+    let (medium, graph, fails) = failing(Fault::Fences, "log-");
     fails.store(true, Relaxed);
     let error = graph.apply(&vec![Update::InsertEdge(1, 2); size], Durability::Sync).unwrap_err();
     assert!(error.to_string().contains("as planned"), "{error}");
@@ -278,11 +281,7 @@ fn a_panic_in_the_middle_of_a_record_ends_writing() {
 }
 
 fn a_panic_ends_writing(size: usize) {
-    let (medium, fails) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
-    create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
-    let wrapped: Arc<dyn Medium> = Arc::new(Faulty(medium.clone(), Fault::Panics("log-", fails.clone())));
-    let graph = Durable::open_on(wrapped, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
-    graph.apply(&[Update::InsertEdge(0, 1)], Durability::Sync).unwrap();
+    let (medium, graph, fails) = failing(Fault::Panics, "log-");
     fails.store(true, Relaxed);
     let batch = vec![Update::InsertEdge(1, 2); size];
     let bring = || graph.apply(&batch, Durability::Sync);
@@ -335,7 +334,7 @@ fn one_panics_and_the_others_are_told(size: usize) {
 
 #[test]
 fn a_fence_of_the_root_that_fails_ends_saving_and_not_writing() {
-    let (medium, graph, fails) = failing("graph.pmem");
+    let (medium, graph, fails) = failing(Fault::Fences, "graph.pmem");
     fails.store(true, Relaxed);
     assert_eq!(graph.checkpoint().unwrap_err().kind(), ErrorKind::Io);
     fails.store(false, Relaxed);
@@ -355,11 +354,7 @@ fn a_fence_of_the_root_that_fails_ends_saving_and_not_writing() {
 /// Fails when a graph is saved once more after a save of which nobody knows whether it counts: the root may lead to an image that is replaced.
 #[test]
 fn a_panic_while_the_root_is_stored_ends_saving_and_not_writing() {
-    let (medium, fails) = (Recorder::new(), Arc::new(AtomicBool::new(false)));
-    create(&medium, Shape::DIRECTED, &Ids::dense(0), &[]).unwrap();
-    let wrapped: Arc<dyn Medium> = Arc::new(Faulty(medium.clone(), Fault::Panics("graph.pmem", fails.clone())));
-    let graph = Durable::open_on(wrapped, Path::new("one"), &options(4096, 1 << 20), None, &mut team()).unwrap();
-    graph.apply(&[Update::InsertEdge(0, 1)], Durability::Sync).unwrap();
+    let (medium, graph, fails) = failing(Fault::Panics, "graph.pmem");
     fails.store(true, Relaxed);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| graph.checkpoint())).is_err());
     fails.store(false, Relaxed);
