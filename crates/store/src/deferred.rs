@@ -351,6 +351,12 @@ impl Engine for Deferred {
         self.engine.apply(ops, durability)
     }
 
+    fn reserve(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        // What waits goes before them, and takes its room first.
+        self.drain()?;
+        self.engine.reserve(ops, durability)
+    }
+
     fn sync(&self) -> Result<()> {
         self.drain()?;
         self.engine.sync()

@@ -90,7 +90,23 @@ fn a_batch_for_which_an_engine_has_no_room_is_refused_and_the_store_goes_on() {
     assert!([&a, &b].iter().all(|key| store.get(key).expect("get").is_some()));
 }
 
-/// As above, of a write that waits for its turn when that happens.
+/// The same where writes wait for their engine, of a batch that cannot wait. (Mutation: `Deferred` that asks nobody.)
+#[test]
+fn room_is_asked_for_behind_what_waits_too() {
+    let fixture = fixture_over(Script::default(), Options::new().partitions(2), costly());
+    let (store, inner) = (&fixture.store, &fixture.store.inner);
+    assert!(inner.instances.iter().all(|instance| instance.deferred.is_some()), "their writes wait");
+    let (a, b) = (key_of(store, 0), key_of(store, 1));
+    let mut batch = Batch::new();
+    batch.put(&a, b"1").put(&b, b"1").delete_range(&[0xff], Some(&[0xff, 0xff]));
+    fixture.script.is_full.store(true, Ordering::SeqCst);
+    assert_eq!(store.write_with(&batch, Durability::Os).expect_err("no room").kind(), ErrorKind::Full);
+    fixture.script.is_full.store(false, Ordering::SeqCst);
+    store.write_with(&batch, Durability::Os).expect("it is not poisoned, and there is room");
+    assert!([&a, &b].iter().all(|key| store.get(key).expect("get").is_some()));
+}
+
+/// A store that a failure has made read-only takes nothing, a write neither that waited for its turn when it happened.
 #[test]
 fn a_write_that_waited_for_its_lane_while_the_store_was_poisoned_is_refused() {
     let fixture = fixture_of(Script::default(), Options::new().partitions(2));
