@@ -7,7 +7,10 @@
 #   scripts/figures.sh graphs        kernels over changing graphs beside a static one, ingest, nodes, half an hour (make figures-graphs)
 #   scripts/figures.sh PART...       these alone
 #   scripts/figures.sh --list        the parts, with what they measure, and about how many minutes that takes on two cores
-#   scripts/figures.sh --summary     the medians and ratios of what was measured so far
+#   scripts/figures.sh --summary     the tables of what was measured so far; where log was measured beside others, with its ratios to them
+#
+# A bench of which a run failed costs no other: the lines of its other runs are kept, the rest is measured, what failed is listed at the
+# end, and the exit status is 1.
 #
 # BIOMBO: the command to measure (target/release/biombo). BIOMBO_FIGURES: where the runs are kept as JSON lines, one file for each
 # part (target/figures). BIOMBO_FIGURES_PAIRS (9): the interleaved rounds. BIOMBO_FIGURES_FIRST (1): from which of them on; later ones go
@@ -25,6 +28,19 @@ tail_seconds=${BIOMBO_FIGURES_TAIL:-600}
 
 fail() {
   echo "figures: $*" >&2
+  exit 1
+}
+
+# What did not come to its end. The rest is measured all the same.
+failed=()
+missed() {
+  failed+=("$part: $*")
+  echo "figures: $part: $* failed; the lines above say why, and the others go on" >&2
+}
+# The end of it: the list of these, where there are any.
+finish() {
+  [ "${#failed[@]}" -gt 0 ] || exit 0
+  printf 'figures: failed: %s\n' "${failed[@]}" >&2
   exit 1
 }
 
@@ -70,47 +86,36 @@ declare -A minutes=([keeps]=20 [shifts]=40 [groups]=15 [multi-get]=5 [skew]=16 [
 
 # Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device, or `where` it is to be.
 run() { # bench, options
-  "$biombo" bench "$@" --dir "${where:-$work}" --json "$work.jsonl" || fail "a benchmark failed; the line above says why"
-  cat "$work.jsonl" >>"$kept/$part.jsonl"
+  "$biombo" bench "$@" --dir "${where:-$work}" --json "$work.jsonl" || missed "bench $*"
+  # One run that failed leaves the lines of the others; one that was killed while it wrote leaves half a line.
+  if [ -e "$work.jsonl" ]; then
+    head -n "$(wc -l <"$work.jsonl")" "$work.jsonl" >>"$kept/$part.jsonl" || fail "cannot write $kept/$part.jsonl"
+  fi
   rm -f "$work.jsonl"
 }
 
-# Medians by engine and layout, and the median of the ratios to log, round by round (log: the better of its layouts by median).
+# The tables of each part: of runs of equal settings each. Where log was measured beside others they have its ratios to them too, round by
+# round; the best of its layouts by median is taken, which they say. What moves stands beside what stays as it is in any case.
 summary() {
+  local file beside=()
   for file in "$kept"/*.jsonl; do
     [ -e "$file" ] && [[ "$file" != */work.* ]] || continue
     # What graphs took stands in the tables of their runs.
     grep -q '"ops_per_s"' "$file" || continue
+    part=$(basename "$file" .jsonl)
     echo
-    basename "$file" .jsonl
-    # Beside what stays as it is, with 95 % intervals, and what was moved.
-    if grep -q '"repartition":"[^o]' "$file"; then
-      "$biombo" bench show "$file" || fail "cannot show $file"
-      continue
+    echo "$part"
+    beside=()
+    if ! grep -q '"repartition":"[^o]' "$file" && grep -q '"engine":"log"' "$file"; then
+      beside=(--beside log)
     fi
-    # A record is one flat line but for its latencies; the fields that are needed stand at its top.
-    sed -E 's/.*"workload":"([^"]*)".*"engine":"([^"]*)".*"partitioning":"([^"]*)","partitions":([0-9]+).*"threads":([0-9]+),"durability":"([^"]*)".*"ops_per_s":([0-9.e+]+),"latency_ns.*/\1 \2 \3 \4 \5 \6 \7/' "$file" |
-      awk '{ row = $1 " " $6 " " $5 "t"; who = $2 ($3 == "none" ? "" : " " $3 "-" $4); n = ++count[row, who]
-             value[row, who, n] = $7; if (!((row, who) in seen)) { seen[row, who]; order[++rows] = row SUBSEP who } }
-           function median(list, n,  i, j, swap) {
-             for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (list[j] < list[i]) { swap = list[i]; list[i] = list[j]; list[j] = swap }
-             return n % 2 ? list[(n + 1) / 2] : (list[n / 2] + list[n / 2 + 1]) / 2 }
-           END { for (r = 1; r <= rows; r++) { split(order[r], at, SUBSEP); n = count[at[1], at[2]]
-                   for (i = 1; i <= n; i++) list[i] = value[at[1], at[2], i]
-                   middle[r] = median(list, n)
-                   if (at[2] ~ /^log/ && middle[r] > best[at[1]]) { best[at[1]] = middle[r]; winner[at[1]] = at[2] } }
-                 for (r = 1; r <= rows; r++) { split(order[r], at, SUBSEP); n = count[at[1], at[2]]; log_ = winner[at[1]]; m = 0
-                   if (log_ != "" && at[2] != log_) for (i = 1; i <= n; i++)
-                     if ((at[1], log_, i) in value) list[++m] = value[at[1], log_, i] / value[at[1], at[2], i]
-                   line = sprintf("  %-22s %-18s %12.0f /s", at[1], at[2], middle[r])
-                   if (m) { ratio = median(list, m); line = line sprintf("   %s by it: %.2f (%.2f..%.2f), %d pairs", log_, ratio, list[1], list[m], m) }
-                   print line } }'
+    "$biombo" bench show "$file" "${beside[@]}" || missed "bench show $file"
   done
 }
 
 case "${1:-}" in
   --list) for part in "${log[@]}" "${moving[@]}" "${lab[@]}" "${graphs[@]}"; do printf '%-16s %s%s\n' "$part" "${what[$part]}" "${minutes[$part]:+, ${minutes[$part]} min}"; done; exit 0 ;;
-  --summary) summary; exit 0 ;;
+  --summary) summary; finish ;;
   '' | -*) fail "usage: scripts/figures.sh log | moving | lab | graphs | PART... | --list | --summary" ;;
 esac
 parts=()
@@ -156,8 +161,10 @@ others_round() {
   run "${ycsb[@]}" --seed "$1" --workload e --placement range --engine log --partitioning hard --partitions 8
   run "${ycsb[@]}" --seed "$1" --workload e --engine rocksdb,leveldb,wiredtiger,tkrzw-tree
 }
-fill_round() {
-  run db --benchmark fillrandom,readrandom --records 1000000 --threads 1 --seed "$1" --engine "${fill_engines:-log,lmdb,leveldb,wiredtiger}"
+fill_round() { # those that are not the best one take turns with it in two rounds
+  local engines=log,lmdb,leveldb,wiredtiger
+  [ "$1" -gt 2 ] || engines+=,rocksdb,tkrzw-tree,tkrzw-hash
+  run db --benchmark fillrandom,readrandom --records 1000000 --threads 1 --seed "$1" --engine "$engines"
 }
 amplification() {
   run db --benchmark fillseq --records 1000000 --value-bytes 1000 --compression-ratio 1 --threads 2 --engine log,rocksdb,leveldb,lmdb
@@ -169,15 +176,19 @@ amplification() {
   run ycsb --workload a --durability sync --records 100000 --threads 64 --operations 1000000 --engine log,rocksdb,leveldb,lmdb
 }
 half_rate() { # half of what log does in a closed loop, in thousands
-  "$biombo" bench "${ycsb[@]}" --workload a --engine log --repeat 3 --dir "$work" --json "$work.jsonl" >&2 || fail "the closed loop failed"
+  "$biombo" bench "${ycsb[@]}" --workload a --engine log --repeat 3 --dir "$work" --json "$work.jsonl" >&2 || return 1
   sed -E 's/.*"ops_per_s":([0-9.e+]+),"latency_ns.*/\1/' "$work.jsonl" | sort -g | awk 'NR == 2 { printf "%d\n", int($1 / 2000) * 1000 }'
   rm -f "$work.jsonl"
 }
 tails() {
   local rate open=(ycsb --records 1000000 --value-bytes 1000 --workload a --threads 2)
-  rate=$(half_rate) || exit 1
-  run "${open[@]}" --engine log --rate "$rate" --seconds "$tail_seconds"
-  run "${open[@]}" --engine null --rate "$rate" --seconds 60
+  if rate=$(half_rate) && [ "${rate:-0}" -gt 0 ]; then
+    run "${open[@]}" --engine log --rate "$rate" --seconds "$tail_seconds"
+    run "${open[@]}" --engine null --rate "$rate" --seconds 60
+  else
+    rm -f "$work.jsonl"
+    missed "the closed loop, of which half is the rate of the open one,"
+  fi
   # The peers cannot keep up with that rate: at half of what they do themselves.
   run "${open[@]}" --engine log,rocksdb,leveldb --rate 40000 --seconds 60
 }
@@ -198,10 +209,10 @@ keeps_round() {
   run ycsb "${data[@]}" "${turns[@]}" --workload a,b,c,d,e,f --placement range
 }
 shifts_round() {
-  local data=(--engine log,lmdb,rocksdb --records 50000 --value-bytes 1000 --seconds 2.1 --period 0.7 --seed "$1")
+  local data=(--engine log,lmdb,rocksdb --records 50000 --value-bytes 1000 --seconds 2.1 --seed "$1")
   local loads=jump,groups,crowd,slot,partition,adversary,rotate,monotonic
-  run shift "${data[@]}" "${turns[@]}" --workload "$loads" --placement hash
-  run shift "${data[@]}" "${turns[@]}" --workload "$loads" --placement range
+  run shift "${data[@]}" "${turns[@]}" --workload "$loads" --period 0.7 --placement hash
+  run shift "${data[@]}" "${turns[@]}" --workload "$loads" --period 0.7 --placement range
   run shift "${data[@]}" "${turns[@]}" --workload worker --executor pinned --workers 2
 }
 # Groups are learnt in one to three seconds, twice in a run: once at its beginning, once when others take their place.
@@ -248,9 +259,7 @@ for part in "${parts[@]}"; do
   case $part in
     pairs) rounds "$pairs" pairs_round ;;
     others) rounds 2 others_round ;;
-    fill)
-      rounds "$pairs" fill_round
-      fill_engines=rocksdb,tkrzw-tree,tkrzw-hash rounds 2 fill_round ;;
+    fill) rounds "$pairs" fill_round ;;
     sync)
       run ycsb --workload a --durability sync --records 100000 --seconds 2 --threads 2,64 --repeat "$pairs" \
         --engine log,lmdb,rocksdb,leveldb,wiredtiger ;;
@@ -264,13 +273,13 @@ for part in "${parts[@]}"; do
     skew) rounds "$pairs" skew_round ;;
     watch)
       BIOMBO_WATCH_RECORDS=50000 BIOMBO_WATCH_ROUNDS=$pairs BIOMBO_WATCH_SLICES=40 BIOMBO_WATCH_DIR=$work \
-        cargo bench --locked -p biombo --all-features --bench watching || fail "the bench failed" ;;
+        cargo bench --locked -p biombo --all-features --bench watching || missed "bench watching" ;;
     stall)
       BIOMBO_STALL_RECORDS=1000000 BIOMBO_STALL_ROUNDS=$pairs BIOMBO_STALL_SECONDS=3 BIOMBO_STALL_BYTES=1000000000 BIOMBO_STALL_ENGINES=log,lmdb BIOMBO_STALL_DIR=$work \
-        cargo bench --locked -p biombo --all-features --bench stall || fail "the bench failed" ;;
+        cargo bench --locked -p biombo --all-features --bench stall || missed "bench stall" ;;
     route)
-      cargo bench --locked -p biombo-store --bench route || fail "the bench failed"
-      cargo bench --locked -p biombo-tracker --bench tracker || fail "the bench failed" ;;
+      cargo bench --locked -p biombo-store --bench route || missed "bench route"
+      cargo bench --locked -p biombo-tracker --bench tracker || missed "bench tracker" ;;
     micro-operations) run "${micro[@]}" --workload a --records 1000000 --value-bytes 100 --operations 10000000 ;;
     micro-cache) run "${micro_larger[@]}" --records 524288 --cache-bytes 64MiB ;;
     micro-memory) run "${micro_larger[@]}" --records 1048576 --cache-bytes 64MiB --memory-bytes 128MiB ;;
@@ -285,16 +294,19 @@ for part in "${parts[@]}"; do
     single) rounds 5 single_round ;;
     real) real_graphs ;;
     nodes) run "${graph[@]}" --layout csr,pma --threads 2 --nodes 2 --placement block,round-robin,block-cyclic,degree,auto ;;
-    index) BIOMBO_INDEX_KEYS=1000000 cargo bench --locked -p biombo-log --bench index || fail "the bench failed" ;;
+    index) BIOMBO_INDEX_KEYS=1000000 cargo bench --locked -p biombo-log --bench index || missed "bench index" ;;
     reference)
       BIOMBO_READ_RECORDS=1000000 BIOMBO_READ_ROUNDS=$pairs BIOMBO_READ_SECONDS=1.5 BIOMBO_READ_DIR=$work \
-        cargo bench --locked -p biombo --all-features --bench by_reference || fail "the bench failed" ;;
+        cargo bench --locked -p biombo --all-features --bench by_reference || missed "bench by_reference" ;;
     reopen)
       BIOMBO_REOPEN_RECORDS=10000000 BIOMBO_REOPEN_ENGINES=log,rocksdb,lmdb BIOMBO_REOPEN_DIR=$work \
-        cargo bench --locked -p biombo --all-features --bench reopen || fail "the bench failed" ;;
+        cargo bench --locked -p biombo --all-features --bench reopen || missed "bench reopen" ;;
   esac
   # Of rounds that moved, one table.
-  case " ${moving[*]} " in *" $part "*) [ ! -e "$kept/$part.jsonl" ] || "$biombo" bench show "$kept/$part.jsonl" --html "$kept/$part.html" ;; esac
+  case " ${moving[*]} " in
+    *" $part "*) [ ! -e "$kept/$part.jsonl" ] || "$biombo" bench show "$kept/$part.jsonl" --html "$kept/$part.html" || missed "its page" ;;
+  esac
   echo "== $part took $((SECONDS - begun)) s"
 done
 summary
+finish

@@ -474,9 +474,10 @@ fn the_workloads_over_trees_are_done_again_with_each_published_figure_beside_its
         assert_eq!((&throughput["published_system"], &throughput["engine"]), (&"RocksDB".into(), &"rocksdb".into()));
         let figure = |name: &str| throughput[name].as_f64().unwrap_or_else(|| panic!("no {name} in {throughput}"));
         assert!((figure("measured") / figure("published") / figure("ratio") - 1.0).abs() < 1e-9, "{throughput}");
-        // Of what the run wrote, without what was loaded before it: reads alone have none.
+        // Of what the run wrote, without what was loaded before it: none where that is less than a tenth of the load.
         let waf = of("WAF by the kernel").and_then(|waf| waf["measured"].as_f64());
-        assert!(if work == "C" { waf.is_none() } else { waf > Some(0.5) }, "{work}: {waf:?}");
+        let puts = ["A-load", "A", "F"].contains(&work);
+        assert!(if puts { waf > Some(0.5) } else { waf.is_none() }, "{work}: {waf:?}");
     }
     let scans = figures.iter().find(|f| f["load"] == "E, os" && f["of"] == "scan, mean").expect("scans");
     assert!(scans["measured"].as_f64() > Some(0.0) && scans["p99_ns"].as_f64() > Some(0.0), "{scans}");

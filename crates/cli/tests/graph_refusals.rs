@@ -54,6 +54,8 @@ fn what_cannot_be_done_is_refused_in_one_line_and_leaves_nothing() {
     refuse("graph run DIR/g cc --out - --json", b"", 2, "both go to standard output");
     refuse("graph run DIR/g bfs --source 6", b"", 1, "the graph has no vertex 6");
     refuse("graph run DIR/g pagerank --tolerance=-1", b"", 2, "--tolerance");
+    refuse("graph run DIR/g cc --iterations 5", b"", 2, "only pagerank");
+    refuse("graph run DIR/g bc --tolerance 0.1", b"", 2, "only pagerank");
     refuse("graph run DIR/g cc --threads 0", b"", 2, "threads");
     refuse("graph neighbors DIR/g -- -5", b"", 2, "-5");
     let file = dir.path().join("g/graph.csr");

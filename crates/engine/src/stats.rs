@@ -134,6 +134,22 @@ impl IndexFigures {
 }
 
 impl Compaction {
+    /// The median of the times of all of them, which it sorts: the mean of the middle two of an even number, as of all medians of the
+    /// laboratory. `None` of none.
+    ///
+    /// ```
+    /// use biombo_engine::Compaction;
+    /// assert_eq!(Compaction::median(&mut [200, 10, 30]), Some(30));
+    /// assert_eq!(Compaction::median(&mut [200, 10]), Some(105));
+    /// assert_eq!(Compaction::median(&mut []), None);
+    /// ```
+    pub fn median(times_ns: &mut [u64]) -> Option<u64> {
+        times_ns.sort_unstable();
+        let upper = *times_ns.get(times_ns.len() / 2)?;
+        let lower = if times_ns.len() % 2 == 1 { upper } else { times_ns[times_ns.len() / 2 - 1] };
+        Some(lower + (upper - lower) / 2)
+    }
+
     /// The work of several instances together.
     pub fn together<'a>(instances: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut sum = Self::default();
@@ -146,15 +162,19 @@ impl Compaction {
             medians.extend(one.latency_ns_p50.map(|median| (median, one.count)));
         }
         medians.sort_unstable();
-        let mut left = medians.iter().map(|(_, count)| count).sum::<u64>().div_ceil(2);
-        sum.latency_ns_p50 = medians
-            .iter()
-            .find(|(_, count)| {
-                let found = left <= *count;
-                left = left.saturating_sub(*count);
-                found
-            })
-            .map(|(median, _)| *median);
+        let count = medians.iter().map(|(_, count)| count).sum::<u64>();
+        let at = |rank: u64| {
+            let mut before = 0_u64;
+            medians
+                .iter()
+                .find(|(_, count)| {
+                    before += *count;
+                    rank < before
+                })
+                .map(|(median, _)| *median)
+        };
+        let middle = at(count.saturating_sub(1) / 2).zip(at(count / 2));
+        sum.latency_ns_p50 = middle.and_then(|(lower, upper)| Self::median(&mut [lower, upper]));
         sum
     }
 }
@@ -178,12 +198,20 @@ impl CompactionTail {
     }
 
     /// Of several instances together: the slowest of all; of the 99th percentiles the largest, which no smaller share of all of
-    /// them keeps to. A figure that one of them lacks is unknown.
+    /// them keeps to. A figure that one of them lacks is unknown, but for one that has nothing to tell of: it did no such work yet.
     pub fn together<'a>(instances: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let larger = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.max(b));
-        instances.into_iter().copied().reduce(|sum, one| Self {
-            latency_ns_p99: larger(sum.latency_ns_p99, one.latency_ns_p99),
-            latency_ns_max: larger(sum.latency_ns_max, one.latency_ns_max),
+        instances.into_iter().copied().reduce(|sum, one| {
+            if sum == Self::default() {
+                one
+            } else if one == Self::default() {
+                sum
+            } else {
+                Self {
+                    latency_ns_p99: larger(sum.latency_ns_p99, one.latency_ns_p99),
+                    latency_ns_max: larger(sum.latency_ns_max, one.latency_ns_max),
+                }
+            }
         })
     }
 }
@@ -198,6 +226,7 @@ mod tests {
         let busy = Compaction::together(&[one(1, Some(900)), one(7, Some(20)), one(2, Some(5)), one(3, None)]);
         assert_eq!(busy, Compaction { count: 13, seconds: 2.0, latency_ns_p50: Some(20), bytes: 40, moves: 8 });
         assert_eq!(Compaction::together(&[one(0, None)]).latency_ns_p50, None);
+        assert_eq!(Compaction::together(&[one(1, Some(200)), one(1, Some(10))]).latency_ns_p50, Some(105), "as of one");
         assert_eq!(Compaction::together(&[]), Compaction::default());
     }
 
@@ -209,6 +238,17 @@ mod tests {
         assert_eq!(CompactionTail::together(&both), Some(one(Some(11), Some(20))));
         assert_eq!(CompactionTail::together(&[one(None, Some(3)), one(Some(1), Some(2))]), Some(one(None, Some(3))));
         assert_eq!(CompactionTail::together(&[]), None);
+    }
+
+    /// Fails if a partition that had nothing to compact hides the tail of those that had.
+    #[test]
+    fn an_instance_without_such_work_leaves_the_tail_of_the_others() {
+        let (none, busy) =
+            (CompactionTail::default(), CompactionTail { latency_ns_p99: Some(9), latency_ns_max: Some(20) });
+        for instances in [[none, busy], [busy, none]] {
+            assert_eq!(CompactionTail::together(&instances), Some(busy));
+        }
+        assert_eq!(CompactionTail::together(&[none, none]), Some(none));
     }
 
     /// The 99th percentile of few is the slowest of them, never less than 99 % of them.

@@ -7,6 +7,7 @@
 //! - [`process`]: every run in a process of its own;
 //! - [`bench`](mod@bench): a plan of runs; [`progress`] of them; [`record`]: one JSON line for each;
 //! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`moving`]: what it brought; [`mod@table`] for the terminal, [`report`] for the browser;
+//! - [`beside`]: a row of each table beside the others of it, pair by pair;
 //! - [`compare`](mod@compare): what changed from one file of records to another, and whether it is more than noise;
 //! - [`graph`]: layouts of graphs side by side;
 //! - [`advise`]: which engine, divided how, for a workload on this machine;
@@ -16,6 +17,7 @@
 pub mod advise;
 pub mod amplification;
 pub mod bench;
+pub mod beside;
 mod columns;
 pub mod compare;
 pub mod driver;

@@ -11,8 +11,9 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::amplification::{Amplification, Ways};
-use crate::driver::Timeline;
-use crate::measure::Host;
+use crate::driver::{Timeline, Until};
+use crate::measure::{Host, Place};
+use crate::units::plural;
 use crate::workload::Shift;
 
 /// One run of a key-value bench.
@@ -68,7 +69,8 @@ pub struct Record {
     pub logical_write_bytes: u64,
     /// Bytes written to storage on behalf of the process and those that it started, opening, load phase and closing included.
     pub physical_write_bytes: u64,
-    /// `physical_write_bytes` and `unflushed_write_bytes` by `logical_write_bytes`.
+    /// `physical_write_bytes` and `unflushed_write_bytes` by `logical_write_bytes`. Who shows it says where `waf_by.engine` is more than 5 %
+    /// higher.
     pub waf: Option<f64>,
     /// Write amplification by each counter, `unflushed_write_bytes` included.
     pub waf_by: WafBy,
@@ -125,6 +127,15 @@ pub struct Record {
     /// Write, read and space amplification of each phase, and while it went on; `null` in lines from before there was such a thing.
     #[serde(default)]
     pub amplification: Option<Amplification>,
+    /// How long the run phase was to be: so many operations or seconds, or a trace once; `null` in lines from before that was kept.
+    #[serde(default)]
+    pub until: Option<Until>,
+    /// Where the run's directories were, its first one first; none in lines from before that was kept.
+    #[serde(default)]
+    pub places: Vec<Place>,
+    /// How the run's process ended, where it did not end well after its result was told; `null`: well.
+    #[serde(default)]
+    pub ended: Option<String>,
     /// The first failed operation, where there is one.
     pub first_error: Option<String>,
     /// Operations finished over the time of the run phase, their tail, and what happened meanwhile.
@@ -279,11 +290,52 @@ pub fn parse_lines(text: &str) -> biombo_base::Result<Vec<Record>> {
     text.lines()
         .enumerate()
         .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(i, line)| {
-            serde_json::from_str(line)
-                .map_err(|e| biombo_base::Error::invalid(format!("line {} is no record of a run: {e}", i + 1)))
-        })
+        .map(|(i, line)| serde_json::from_str(line).map_err(|e| no_record(i + 1, &e)))
         .collect()
+}
+
+fn no_record(number: usize, error: &serde_json::Error) -> biombo_base::Error {
+    biombo_base::Error::invalid(format!("line {number} is no record of a run: {error}"))
+}
+
+/// What a file of runs holds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Kept {
+    /// The runs, in the order of their lines.
+    pub records: Vec<Record>,
+    /// What of it was left out and why, for people, a piece each.
+    pub left_out: Vec<String>,
+}
+
+/// What `biombo advise --trials` says of a run that failed.
+#[derive(Deserialize)]
+struct Trial {
+    failed: Option<String>,
+}
+
+/// Parse the JSON lines of a file, whatever became of who wrote it. A last line that stops in its middle is left out, since whoever is
+/// killed, or finds no room, leaves one behind the lines of all runs before; and so are lines that say why their run `failed`. The error
+/// names any other line that is no record.
+pub fn parse_kept(text: &str) -> biombo_base::Result<Kept> {
+    let (mut kept, mut failed) = (Kept::default(), Vec::new());
+    for (line, number) in text.split_inclusive('\n').zip(1..) {
+        let (is_whole, json) = (line.ends_with('\n'), line.trim());
+        if json.is_empty() {
+            continue;
+        }
+        if !is_whole && serde_json::from_str::<serde_json::Value>(json).is_err_and(|error| error.is_eof()) {
+            kept.left_out.push(format!("line {number}, the last one, which stops in its middle"));
+        } else if let Ok(Trial { failed: Some(why) }) = serde_json::from_str(json) {
+            failed.push((number, why));
+        } else {
+            kept.records.push(serde_json::from_str(json).map_err(|error| no_record(number, &error))?);
+        }
+    }
+    if let Some((number, why)) = failed.first() {
+        let (lines, why) = (plural(failed.len() as u64, "line"), why.lines().next().unwrap_or_default());
+        kept.left_out.push(format!("{lines} of runs that failed, such as line {number}: {why}"));
+    }
+    Ok(kept)
 }
 
 /// Records as JSON lines.

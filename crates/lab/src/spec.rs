@@ -11,6 +11,7 @@ use biombo_base::{Error, Result};
 use biombo_store::Executor;
 use serde::{Deserialize, Serialize};
 
+use crate::driver::Until;
 use crate::record::label;
 use crate::workload::{KeyFormat, Keys, OpKind, Task};
 
@@ -188,6 +189,15 @@ impl RunSpec {
     /// How files are read that are written no more.
     pub fn io(&self) -> Result<Option<IoMode>> {
         self.io.as_deref().map(|name| name.parse().map_err(Error::invalid)).transpose()
+    }
+
+    /// When its run phase ends.
+    pub fn until(&self) -> Until {
+        match self.seconds {
+            _ if self.once => Until::Once,
+            Some(seconds) => Until::Seconds(seconds),
+            None => Until::Operations(self.operations),
+        }
     }
 
     /// Who runs a partition's writes.

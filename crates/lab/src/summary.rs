@@ -1,10 +1,16 @@
 //! Records of repeated runs put together: one row for each engine, layout and workload.
 
+mod criterion;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
+pub use self::criterion::Criterion;
+pub(crate) use self::criterion::{paired, pairs};
+use crate::driver::Until;
+use crate::measure::Place;
 use crate::moving::Moving;
 use crate::record::{CompactionFigures, Latency, Record, WafBy};
 use crate::statistics::{Ratio, Spread, ratio};
@@ -40,7 +46,11 @@ pub struct Table {
     pub memory_bytes: Option<u64>,
     /// Operations per second asked for.
     pub rate: Option<f64>,
-    /// The shifting workload with its parameters.
+    /// How long each run was to be; `None` for runs of before that was kept.
+    pub until: Option<Until>,
+    /// Where the runs' directories were, of each its first one; `None` for runs of before that was kept.
+    pub place: Option<Place>,
+    /// The shifting workload with those of its parameters that have an effect.
     pub shift: Option<Shift>,
     /// The files of a trace.
     pub traces: Vec<PathBuf>,
@@ -81,7 +91,7 @@ pub struct Row {
     pub waf: Option<f64>,
     /// By each counter (medians).
     pub waf_by: WafBy,
-    /// The engine's work in the background (medians).
+    /// The engine's work in the background (medians; no time of one where most runs had none).
     pub compaction: CompactionFigures,
     /// Bytes on disk (median).
     pub disk_bytes: f64,
@@ -95,7 +105,7 @@ pub struct Row {
     pub by_device: Option<Ratio>,
     /// Failed operations of all repetitions.
     pub errors: u64,
-    /// Throughput by that of the same engine used directly, in pairs of one repetition.
+    /// What its table is compared by, by that of the same engine used directly, in pairs of one repetition.
     pub ratio: Option<Ratio>,
     /// What repartitioning brought, where it does.
     pub moving: Option<Moving>,
@@ -105,6 +115,25 @@ impl Table {
     /// A heading for people, which no other table of the same runs has.
     pub fn heading(&self) -> String {
         if self.swept { format!("{}, {}", self.sweep_heading(), self.sizes()) } else { self.sweep_heading() }
+    }
+
+    /// What its rows are compared by.
+    pub fn criterion(&self) -> Criterion {
+        Criterion::of(self.rate, &self.rows)
+    }
+
+    /// Whether a row did less than an open loop asked for: its operations wait, and the longer the later it is.
+    pub fn is_behind(&self, row: &Row) -> bool {
+        self.rate.is_some_and(|rate| row.ops_per_s.median < RATE_KEPT * rate)
+    }
+
+    /// How long its runs were to be, in words.
+    pub fn length(&self) -> Option<String> {
+        Some(match self.until? {
+            Until::Operations(operations) => format!("runs of {operations} operations"),
+            Until::Seconds(seconds) => format!("runs of {seconds} s"),
+            Until::Once => "each trace once".to_owned(),
+        })
     }
 
     /// Random reads of 4 KiB a second that the device gave to as many threads after these runs (median).
@@ -153,7 +182,7 @@ impl Table {
     }
 
     /// All that tables of one workload may differ in but for the lengths of keys and values, in words.
-    fn settings(&self) -> [String; 9] {
+    fn settings(&self) -> [String; 11] {
         let files: Vec<String> = self.traces.iter().map(|file| file.display().to_string()).collect();
         [
             self.choice(),
@@ -168,6 +197,8 @@ impl Table {
             self.memory_bytes
                 .map_or("memory without a limit".to_owned(), |limit| format!("{} of memory", bytes(limit as f64))),
             self.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {}/s", count(rate))),
+            self.length().unwrap_or_else(|| "runs of a length that is not told".to_owned()),
+            self.place.as_ref().map_or("in a place that is not told".to_owned(), |place| format!("on {place}")),
             files.join(", "),
         ]
     }
@@ -175,7 +206,7 @@ impl Table {
     /// The settings in which others of the same work differ from this one.
     fn apart_from<'a>(&self, others: impl Iterator<Item = &'a Self>) -> Vec<String> {
         let own = self.settings();
-        let mut differs = [false; 9];
+        let mut differs = [false; 11];
         for other in others.filter(|other| other.bench == self.bench && other.work() == self.work()) {
             let settings = other.settings();
             differs
@@ -201,7 +232,9 @@ impl Table {
             io: record.io.clone(),
             memory_bytes: record.memory_bytes,
             rate: record.rate,
-            shift: record.shift,
+            until: record.until,
+            place: record.places.first().cloned(),
+            shift: record.shift.map(Shift::effective),
             traces: record.traces.clone(),
             swept: false,
             apart: Vec::new(),
@@ -231,6 +264,9 @@ fn told(records: &[Record]) -> impl Iterator<Item = &Record> {
     let is_any_sound = sound(records).next().is_some();
     records.iter().filter(move |record| record.errors == 0 || !is_any_sound)
 }
+
+/// Who did so much of what an open loop asked for kept its rate: what began before the run was over may have ended after it.
+const RATE_KEPT: f64 = 0.99;
 
 /// What a bench is called where it is well known.
 pub(crate) fn bench_name(bench: &str) -> &str {
@@ -287,12 +323,13 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
                     row.label.clone_from(&row.name);
                 }
             }
+            let criterion = Criterion::of(table.rate, &rows);
             let direct: Vec<Row> = rows.iter().filter(|row| row.partitioning == "none").cloned().collect();
             for row in rows.iter_mut().filter(|row| row.partitioning != "none") {
-                row.ratio =
-                    direct.iter().find(|d| d.engine == row.engine).and_then(|d| paired(row, d, |r| Some(r.ops_per_s)));
+                let base = direct.iter().find(|direct| direct.engine == row.engine);
+                row.ratio = base.and_then(|base| paired(row, base, |record| criterion.figure(record)));
             }
-            let moving: Vec<_> = rows.iter().map(|row| Moving::of(row, &rows)).collect();
+            let moving: Vec<_> = rows.iter().map(|row| Moving::of(row, &rows, &criterion)).collect();
             rows.iter_mut().zip(moving).for_each(|(row, moving)| row.moving = moving);
             table.rows = rows;
             table
@@ -308,6 +345,9 @@ fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
     let whole =
         |figure: &dyn Fn(&Record) -> Option<u64>| known(&|record| figure(record).map(|n| n as f64)).map(|n| n as u64);
     let median = |figure: &dyn Fn(&Record) -> f64| known(&|record| Some(figure(record))).unwrap_or(0.0);
+    let compactions = whole(&|r| r.compaction.count);
+    // Beside a count of none stands no time of one, although the few runs that had some tell it.
+    let of_one = |figure: &dyn Fn(&Record) -> Option<u64>| whole(figure).filter(|_| compactions != Some(0));
     let latency = first
         .latency_ns
         .keys()
@@ -345,11 +385,11 @@ fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
             device: known(&|r| r.waf_by.device),
         },
         compaction: CompactionFigures {
-            count: whole(&|r| r.compaction.count),
+            count: compactions,
             seconds: known(&|r| r.compaction.seconds),
-            latency_ns_p50: whole(&|r| r.compaction.latency_ns_p50),
-            latency_ns_p99: whole(&|r| r.compaction.latency_ns_p99),
-            latency_ns_max: whole(&|r| r.compaction.latency_ns_max),
+            latency_ns_p50: of_one(&|r| r.compaction.latency_ns_p50),
+            latency_ns_p99: of_one(&|r| r.compaction.latency_ns_p99),
+            latency_ns_max: of_one(&|r| r.compaction.latency_ns_max),
             bytes: whole(&|r| r.compaction.bytes),
         },
         disk_bytes: median(&|r| r.disk_bytes as f64),
@@ -365,20 +405,6 @@ fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
         records,
         lines,
     })
-}
-
-/// The runs of `row` and of `base`, those of one repetition, which have one seed and ran side by side. Runs with errors form none.
-pub(crate) fn pairs<'a>(row: &'a Row, base: &'a Row) -> impl Iterator<Item = (&'a Record, &'a Record)> {
-    row.sound().filter_map(|a| {
-        let b = base.sound().find(|b| b.repetition == a.repetition && b.seed == a.seed)?;
-        Some((a, b))
-    })
-}
-
-/// A figure of `row` by that of `base`, pair by pair.
-pub(crate) fn paired(row: &Row, base: &Row, figure: impl Fn(&Record) -> Option<f64>) -> Option<Ratio> {
-    let pairs: Vec<_> = pairs(row, base).filter_map(|(a, b)| Some((figure(a)?, figure(b)?))).collect();
-    ratio(&pairs)
 }
 
 #[cfg(test)]
@@ -539,6 +565,19 @@ mod tests {
         );
         let silent = record("lmdb", "none", 1, 1.0);
         assert_eq!(tables(&[silent])[0].rows[0].compaction.count, None, "what is not told is not 0");
+        // Where one run of three compacted something, its time would stand beside 0 compactions.
+        let few = |counts: [u64; 3]| {
+            let run = |count: u64| {
+                let mut record = record("rocksdb", "none", 1, 1.0);
+                let ns = (count > 0).then_some(20_000_000);
+                record.compaction = CompactionFigures { count: Some(count), latency_ns_p50: ns, ..Default::default() };
+                record
+            };
+            let compaction = tables(&counts.map(run))[0].rows[0].compaction;
+            (compaction.count, compaction.latency_ns_p50)
+        };
+        assert_eq!(few([0, 0, 3]), (Some(0), None));
+        assert_eq!(few([0, 1, 3]), (Some(1), Some(20_000_000)));
         assert_eq!((row.waf_by.device, row.waf_by.engine), (Some(20.0), Some(1.5)));
     }
 }

@@ -2,21 +2,24 @@
 
 use std::io::{self, Write};
 
+use crate::amplification::{OF_PHASES, OF_WHOLE, Waf, note};
 use crate::columns;
 use crate::moving::Moving;
-use crate::record::{Latency, Record};
-use crate::statistics::{Ratio, Spread};
-use crate::summary::{Row, Table};
+use crate::record::Latency;
+use crate::statistics::Ratio;
+use crate::summary::{Criterion, Row, Table};
 use crate::units::{bytes, count, duration_ns};
 
 /// Print `tables`, one below the other. Throughput is the median of the repetitions with the slowest and the fastest;
 /// `x direct` is throughput by that of the same engine used directly, pair by pair, with its 95 % interval (from six
-/// pairs on; the extremes before that). Write amplification is that of loading and that of the run, by the kernel; in one column for
-/// records of before they were told apart. Of rows that repartition themselves `moves` are the units moved in a run, `planning` is what
-/// watching and planning took of its time, on a thread of the store's own, `x still` throughput by that of the best row that stays as it
-/// is, `settled` the same of the last third of the worst period of each run, `settles in` the time that it takes after a shift to come to
-/// what is asked of it ([`Moving`]). `device reads/s` are random reads of 4 KiB that the device gave to as many threads after these
-/// runs, `x device` is throughput by that, and the last line has their median over all runs.
+/// pairs on; the extremes before that). Write amplification is that of loading and that of the run, by the kernel, with a star where the
+/// engine says more, which stands below; in one column for records of before they were told apart. Of rows that repartition themselves
+/// `moves` are the units moved in a run, `planning` is what watching and planning took of its time, on a thread of the store's own,
+/// `x still` throughput by that of the best row that stays as it is, `settled` the same of the last third of the worst period of each run,
+/// `settles in` the time that it takes after a shift to come to what is asked of it ([`Moving`]). `device reads/s` are random reads of 4 KiB
+/// that the device gave to as many threads after these runs, `x device` is throughput by that, and the last line has their median over all
+/// runs. In an open loop `p99 x direct` and `p99 x still` are of 99th percentiles ([`Criterion`]), and who did not keep the rate is named
+/// below.
 pub fn print(tables: &[Table], output: &mut impl Write) -> io::Result<()> {
     for (i, table) in tables.iter().enumerate() {
         if i > 0 {
@@ -29,9 +32,11 @@ pub fn print(tables: &[Table], output: &mut impl Write) -> io::Result<()> {
 
 fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
     let loop_ = table.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {}/s", count(rate)));
+    let length = table.length().map_or(String::new(), |length| format!(", {length}"));
+    let place = table.place.as_ref().map_or(String::new(), |place| format!(", on {place}"));
     writeln!(
         output,
-        "{} {} ({}): {} records of {}{}, {}, {} cache{}{}, {loop_}",
+        "{} {} ({}): {} records of {}{}, {}, {} cache{}{}, {loop_}{length}{place}",
         table.bench_name(),
         table.work(),
         table.choice(),
@@ -48,8 +53,11 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
         table.io.as_ref().map_or(String::new(), |io| format!(", io {io}")),
     )?;
     let ratios = table.rows.iter().any(|row| row.ratio.is_some());
+    let criterion = table.criterion();
+    let by = |throughput, tail| if criterion == Criterion::Throughput { throughput } else { tail };
     let mut header = vec!["engine", "ops/s", "min..max", "operation", "p50", "p99", "p99.9"];
-    if table.rows.iter().flat_map(|row| &row.records).any(|record| record.amplification.is_some()) {
+    let has_phases = table.rows.iter().flat_map(|row| &row.records).any(|record| record.amplification.is_some());
+    if has_phases {
         header.extend(["WAF load", "WAF run"]);
     } else {
         header.push("WAF");
@@ -59,10 +67,10 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
         header.extend(["compactions", "their time", "their p50", "they wrote"]);
     }
     if ratios {
-        header.push("x direct");
+        header.push(by("x direct", "p99 x direct"));
     }
     if table.rows.iter().any(|row| row.moving.is_some()) {
-        header.extend(["moves", "planning", "x still"]);
+        header.extend(["moves", "planning", by("x still", "p99 x still")]);
     }
     if table.rows.iter().any(|row| row.moving.as_ref().is_some_and(|moving| moving.settled.is_some())) {
         header.extend(["settled", "settles in"]);
@@ -78,8 +86,34 @@ fn write_table(table: &Table, output: &mut impl Write) -> io::Result<()> {
         lines.extend(row_lines(row, &header));
     }
     columns::write(&lines, &[0, 3], output)?;
+    let stars = if has_phases { note(&table.rows, &OF_PHASES) } else { note(&table.rows, &OF_WHOLE) };
+    if let Some(stars) = stars {
+        writeln!(output, "  {stars}")?;
+    }
+    remarks(table, &criterion, output)?;
     if let Some(rate) = table.device_reads_per_s() {
         writeln!(output, "  device: {} random reads/s at depth {}", count(rate), table.threads)?;
+    }
+    Ok(())
+}
+
+/// What is to be known of some rows.
+fn remarks(table: &Table, criterion: &Criterion, output: &mut impl Write) -> io::Result<()> {
+    let is_compared = table.rows.iter().any(|row| row.ratio.is_some() || row.moving.is_some());
+    if let (Criterion::Tail(kind), true) = (criterion, is_compared) {
+        let kind = kind.replace('_', "-");
+        writeln!(output, "  p99 x: the 99th percentile of {kind}, the longest one here, by that of the other row")?;
+    }
+    let late = table.rows.iter().filter(|row| table.is_behind(row));
+    let late: Vec<String> = late.map(|row| format!("{} ({}/s)", row.label, count(row.ops_per_s.median))).collect();
+    if let Some(rate) = table.rate.filter(|_| !late.is_empty()) {
+        writeln!(output, "  behind: {}/s were asked for and not kept by {}", count(rate), late.join(", "))?;
+    }
+    for record in table.rows.iter().flat_map(|row| &row.records) {
+        if let Some(ended) = &record.ended {
+            let (label, repetition) = (record.label(), record.repetition);
+            writeln!(output, "  note: the process of {label}, repetition {repetition}, {ended} after its result")?;
+        }
     }
     Ok(())
 }
@@ -113,9 +147,9 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
                     "p50" => at(|l| l.p50),
                     "p99" => at(|l| l.p99),
                     "p99.9" => at(|l| l.p999),
-                    "WAF" => first(told(row.waf.map(|waf| format!("{waf:.2}")))),
-                    "WAF load" => first(told(waf(row, waf_of_load))),
-                    "WAF run" => first(told(waf(row, waf_of_run))),
+                    "WAF" => first(told(Waf::of_whole(row).map(Waf::text))),
+                    "WAF load" => first(told(Waf::of_load(row).map(Waf::text))),
+                    "WAF run" => first(told(Waf::of_run(row).map(Waf::text))),
                     "disk" => first(bytes(row.disk_bytes)),
                     "memory" => first(bytes(row.rss_bytes)),
                     "compactions" => first(told(row.compaction.count.map(|n| count(n as f64)))),
@@ -124,10 +158,10 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
                     "they wrote" => first(told(row.compaction.bytes.map(|n| bytes(n as f64)))),
                     "device reads/s" => first(row.device_reads_per_s.map_or("-".to_owned(), count)),
                     "x device" => first(row.by_device.as_ref().map_or(String::new(), ratio)),
-                    "x direct" => first(row.ratio.as_ref().map_or(String::new(), ratio)),
+                    "x direct" | "p99 x direct" => first(row.ratio.as_ref().map_or(String::new(), ratio)),
                     "moves" => first(row.moving.as_ref().map_or(String::new(), |moving| count(moving.units))),
                     "planning" => first(moving(row, |moving| Some(format!("{:.2} %", 100.0 * moving.planning_share)))),
-                    "x still" => first(moving(row, |moving| moving.ratio.as_ref().map(ratio))),
+                    "x still" | "p99 x still" => first(moving(row, |moving| moving.ratio.as_ref().map(ratio))),
                     "settled" => first(moving(row, |moving| moving.settled.as_ref().map(ratio))),
                     "settles in" => {
                         first(moving(row, |moving| moving.settles_seconds.map(|seconds| duration_ns(seconds * 1e9))))
@@ -137,22 +171,6 @@ fn row_lines(row: &Row, header: &[&str]) -> Vec<Vec<String>> {
                 .collect()
         })
         .collect()
-}
-
-/// Write amplification in one phase (median): what a run of reads does is not shown by what loading wrote.
-fn waf(row: &Row, of_phase: fn(&Record) -> Option<f64>) -> Option<String> {
-    Spread::of(row.told().filter_map(of_phase)).map(|spread| format!("{:.2}", spread.median))
-}
-
-/// By the kernel, or by the engine where the kernel does not tell; either way a phase pays for what was put in it and for nothing else.
-fn waf_of_run(record: &Record) -> Option<f64> {
-    record.waf_of_run(|ways| ways.process).or_else(|| record.amplification.as_ref()?.run.waf_by_engine())
-}
-
-/// The same of loading.
-fn waf_of_load(record: &Record) -> Option<f64> {
-    let told = record.amplification.as_ref()?;
-    told.waf_of_load(|ways| ways.process).or_else(|| told.load.as_ref()?.waf_by_engine())
 }
 
 /// What is to be said of moving in a row that moves.
@@ -229,6 +247,39 @@ mod tests {
         assert_eq!(cells("log"), ["-", "1.38"], "{text}");
     }
 
+    /// Fails if a log that was deleted before it was written makes its engine look as if it had none, and nothing says so.
+    #[test]
+    fn a_figure_that_the_kernel_took_bytes_off_has_a_star_and_a_line_below() {
+        let phase = |process, cancelled| PhaseFigures {
+            write_bytes: Ways { process: Some(process), ..Ways::default() },
+            waf: Ways { statistics: Some(1.15), ..Ways::default() },
+            cancelled_write_bytes: Some(cancelled),
+            logical_write_bytes: 1_000,
+            ..PhaseFigures::default()
+        };
+        let shown = |process, cancelled| {
+            let mut record = record("rocksdb", "hard", 1, 1_000.0);
+            let (load, run) = (Some(phase(1_150, 0)), phase(process, cancelled));
+            record.amplification = Some(Amplification { load, run, ..Amplification::default() });
+            let mut text = Vec::new();
+            super::print(&tables(&[record]), &mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let short = shown(160, 990_000);
+        assert!(short.contains("  1.15    0.16*  "), "{short}");
+        let said = "\n  * by its own word the engine wrote more: rocksdb hard-8 1.15 in run, 990 kB taken back. ";
+        assert!(short.contains(said), "{short}");
+        let long = shown(1_150, 0);
+        assert!(!long.contains('*'), "{long}");
+        // Lines of before there were phases.
+        let mut old = record("leveldb", "none", 1, 1_000.0);
+        (old.waf, old.waf_by.process, old.waf_by.engine) = (Some(0.75), Some(0.75), Some(1.5));
+        let mut text = Vec::new();
+        super::print(&tables(&[old]), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains(" 0.75* ") && text.contains("wrote more: leveldb 1.50. The kernel"), "{text}");
+    }
+
     /// Fails if a column is of other runs than the one beside it: of all where some are sound, or of none where none is.
     #[test]
     fn write_amplification_is_that_of_the_runs_that_the_other_figures_are_of() {
@@ -279,6 +330,35 @@ mod tests {
             "device reads/s",
             "0.90 (0.85..0.95)",
             "\n  device: 10.0 k random reads/s at depth 2\n",
+        ] {
+            assert!(text.contains(expected), "`{expected}` is missing in\n{text}");
+        }
+    }
+
+    /// Fails if the table of an open loop compares what was given, if nobody is told who did not keep it, or if it says nothing of length
+    /// and place.
+    #[test]
+    fn an_open_loop_is_compared_by_its_tails_and_says_who_is_late() {
+        let mut records = Vec::new();
+        for repetition in 1..=6 {
+            for (layout, ops, p99) in [("none", 4_000.0, 2_000), ("hard", 3_000.0, 9_000_000)] {
+                let mut record = record("lmdb", layout, repetition, ops);
+                record.rate = Some(4_000.0);
+                record.latency_ns.values_mut().for_each(|latency| latency.p99 = p99);
+                records.push(record);
+            }
+        }
+        records[11].ended = Some("crashed (signal 11)".into());
+        let mut text = Vec::new();
+        super::print(&tables(&records), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for expected in [
+            "open loop at 4.00 k/s, runs of 1000 operations, on ext4 (sda1)\n",
+            "  p99 x direct",
+            "4500.00 [4500.00, 4500.00]",
+            "\n  p99 x: the 99th percentile of update, ",
+            "\n  behind: 4.00 k/s were asked for and not kept by lmdb hard-8 (3.00 k/s)\n",
+            "\n  note: the process of lmdb hard-8, repetition 6, crashed (signal 11) after its result\n",
         ] {
             assert!(text.contains(expected), "`{expected}` is missing in\n{text}");
         }

@@ -73,7 +73,8 @@ pub enum Executor {
     /// and waits; what comes to a partition at the same time is written, and synced, at once. With [`Relaxed`](Durability::Relaxed) over `hard`
     /// partitions it does not wait: what it wrote is seen at once and written a moment later, and errors are told by the next
     /// [`flush`](Store::flush). (Over LMDB such a write is one at `Os`, and engines without atomic batches get each for itself.) Batches over several
-    /// partitions, read-modify-writes and writes of more than 1 MiB still run on their caller's thread.
+    /// partitions, read-modify-writes, [`write_each`](Store::write_each), writes of more than 1 MiB, and [`Sync`](Durability::Sync) writes that go
+    /// through the store's journal (over LMDB, and over `log` in several partitions, nearly all) still run on their caller's thread.
     Pinned {
         /// 1 to [`PARTITIONS_MAX`].
         workers: u32,

@@ -1,4 +1,7 @@
-//! How long users' operations take: all of them are timed while somebody moves and wants to know, and counted by their times.
+//! How long users' operations take: they are timed while somebody moves and wants to know, and counted by their times.
+//!
+//! Reading the clock twice takes as long as a tenth of a quick operation: while those of a thread take less than a microsecond one in eight is timed, below
+//! four one in two, and it counts for those before it. What takes longer is timed each time.
 //!
 //! At rest that is one relaxed load for each operation ([`Pulse::look`]), which says at the same time whether accesses are watched. Counts are in
 //! buckets a quarter of an octave wide, so a time is right to a tenth, in stripes that threads share as little as possible.
@@ -13,6 +16,8 @@ use crate::planning::Way;
 const BUCKETS: usize = 168;
 /// Threads count into as many places.
 const STRIPES: usize = 8;
+/// How many operations go untimed after one that took less.
+const SKIPS: [(u64, u32); 2] = [(1_000, 7), (4_000, 1)];
 
 /// Accesses are watched, for the planner.
 const WATCHED: u8 = 1;
@@ -55,13 +60,39 @@ fn middle_of(bucket: usize) -> f64 {
     end_of(bucket) as f64 - 0.5 * (1_u64 << (bucket / 4)) as f64
 }
 
-/// Where some of the threads count.
+/// Where some of the threads count, one for each [`Way`].
 #[repr(align(128))]
-struct Stripe([[AtomicU32; BUCKETS]; 2]);
+#[derive(Default)]
+struct Stripe([Counts; 2]);
 
-impl Default for Stripe {
+struct Counts {
+    by_bucket: [AtomicU32; BUCKETS],
+    /// So many are not to be timed now, and were not before the next one that is. Threads that meet here may lose one another's steps.
+    untimed: AtomicU32,
+    before: AtomicU32,
+}
+
+impl Default for Counts {
     fn default() -> Self {
-        Self(std::array::from_fn(|_| std::array::from_fn(|_| AtomicU32::new(0))))
+        let by_bucket = std::array::from_fn(|_| AtomicU32::new(0));
+        Self { by_bucket, untimed: AtomicU32::new(0), before: AtomicU32::new(0) }
+    }
+}
+
+impl Counts {
+    /// Whether an operation is to be timed.
+    fn is_due(&self) -> bool {
+        let untimed = self.untimed.load(Ordering::Relaxed);
+        self.untimed.store(untimed.saturating_sub(1), Ordering::Relaxed);
+        untimed == 0
+    }
+
+    /// Count one that took so long, and for those before it that were not timed; so many after it go untimed.
+    fn count(&self, took_ns: u64, skips: u32) {
+        let stands_for = 1 + self.before.load(Ordering::Relaxed);
+        self.by_bucket[bucket_of(took_ns)].fetch_add(stands_for, Ordering::Relaxed);
+        self.before.store(skips, Ordering::Relaxed);
+        self.untimed.store(skips, Ordering::Relaxed);
     }
 }
 
@@ -71,13 +102,21 @@ pub(crate) struct Pulse {
     /// Operations that began before are not counted.
     since_ns: AtomicU64,
     stripes: Box<[Stripe]>,
+    #[cfg(test)]
+    times_each: std::sync::atomic::AtomicBool,
 }
 
 impl Pulse {
     /// Of a store that nobody looks at yet.
     pub(crate) fn new() -> Self {
         let stripes = (0..STRIPES).map(|_| Stripe::default()).collect();
-        Self { looks: AtomicU8::new(0), since_ns: AtomicU64::new(0), stripes }
+        Self {
+            looks: AtomicU8::new(0),
+            since_ns: AtomicU64::new(0),
+            stripes,
+            #[cfg(test)]
+            times_each: false.into(),
+        }
     }
 
     /// Have accesses watched from now on, or no more.
@@ -109,6 +148,10 @@ impl Pulse {
     pub(crate) fn restart(&self) {
         self.since_ns.store(monotonic_ns(), Ordering::Relaxed);
         self.take();
+        for counts in self.stripes.iter().flat_map(|Stripe(counts)| counts) {
+            counts.untimed.store(0, Ordering::Relaxed);
+            counts.before.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Do `run`, and count how long it took if operations are timed.
@@ -119,20 +162,45 @@ impl Pulse {
 
     #[cold]
     fn time<R>(&self, way: Way, run: impl FnOnce() -> R) -> R {
+        let counts = self.mine(way);
+        if !counts.is_due() {
+            return run();
+        }
         let begun = monotonic_ns();
         let result = run();
         if begun >= self.since_ns.load(Ordering::Relaxed) {
-            self.count(way, monotonic_ns() - begun);
+            let took_ns = monotonic_ns() - begun;
+            counts.count(took_ns, self.skips_after(took_ns));
         }
         result
     }
 
+    fn skips_after(&self, took_ns: u64) -> u32 {
+        #[cfg(test)]
+        if self.times_each.load(Ordering::Relaxed) {
+            return 0;
+        }
+        SKIPS.iter().find(|(below_ns, _)| took_ns < *below_ns).map_or(0, |(_, skips)| *skips)
+    }
+
+    /// Have each operation timed, however quick.
+    #[cfg(test)]
+    pub(crate) fn time_each(&self) {
+        self.times_each.store(true, Ordering::Relaxed);
+    }
+
     /// Count an operation that took so long.
+    #[cfg(test)]
     pub(crate) fn count(&self, way: Way, took_ns: u64) {
+        self.mine(way).by_bucket[bucket_of(took_ns)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Where this thread counts.
+    fn mine(&self, way: Way) -> &Counts {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static STRIPE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES);
         let Stripe(counts) = &self.stripes[STRIPE.try_with(|stripe| *stripe).unwrap_or(0)];
-        counts[way.index()][bucket_of(took_ns)].fetch_add(1, Ordering::Relaxed);
+        &counts[way.index()]
     }
 
     /// What was counted since the last call, by [`Way::index`].
@@ -141,7 +209,8 @@ impl Pulse {
         for Stripe(stripe) in &self.stripes {
             for (times, counts) in all.iter_mut().zip(stripe) {
                 // Most are zero, and cost a load then.
-                let counted = counts.iter().enumerate().filter(|(_, count)| count.load(Ordering::Relaxed) > 0);
+                let counted =
+                    counts.by_bucket.iter().enumerate().filter(|(_, count)| count.load(Ordering::Relaxed) > 0);
                 counted.for_each(|(bucket, count)| times.0[bucket] += f64::from(count.swap(0, Ordering::Relaxed)));
             }
         }
@@ -232,6 +301,28 @@ mod tests {
         writes.add(&writes.clone());
         assert_eq!(writes.count(), 10_000.0);
         assert_eq!(pulse.take()[Way::Write.index()].count(), 0.0, "taken once");
+    }
+
+    /// Fails when what is not timed is not counted, or when what is slow goes untimed.
+    #[test]
+    fn quick_operations_are_timed_now_and_then_and_all_are_counted() {
+        let pulse = Pulse::new();
+        pulse.set_timed(true);
+        let take = |way, ns| {
+            pulse.timed(pulse.look(), way, || {
+                let begun = monotonic_ns();
+                while monotonic_ns() - begun < ns {}
+            });
+        };
+        (0..8_000).for_each(|_| take(Way::Read, 0));
+        (0..50).for_each(|_| take(Way::Write, 5_000));
+        let [reads, writes] = pulse.take();
+        assert!((7_993.0..=8_000.0).contains(&reads.count()), "{}", reads.count());
+        assert_eq!(writes.count(), 50.0, "who is slow is seen each time");
+        let counts = Counts::default();
+        let timed =
+            (0..8_000).filter(|_| counts.is_due()).inspect(|_| counts.count(500, pulse.skips_after(500))).count();
+        assert_eq!(timed, 1_000);
     }
 
     /// Fails when a stall that a move made counts as rest, because it ended there.

@@ -30,12 +30,13 @@ use crate::store_args::{DURABILITIES, PLACEMENTS, one_of};
 #[command(after_help = "\
 Say what the store is for by --workload, --trace or shares such as --reads 0.95; the rest has defaults.
 
-Every engine of the build that keeps data is tried, whole and in several partitions, by hash and by range, their writes run by whoever \
-calls and by threads bound to processors, in rounds of trials, one after the other. From the second round on what is beaten beyond doubt \
-drops out, and the others get its time: trials begin short and grow as fewer are left. The best is dropped with a risk of at most 5 %, if \
-no ratio of two stores changes by more than 5 % with each doubling of the data, and if the trials of all stores scatter alike about what \
-each of them does: how far is learnt from all of them together, and one that scatters far more than the others is misjudged more often. \
-PostgreSQL and the laboratory's own engines take part where --engine names them.
+Every engine of the build that keeps what --durability promises is tried, whole and in several partitions, by hash and by range, their \
+writes run by whoever calls and by threads bound to processors, in rounds of trials, one after the other. From the second round on \
+what is beaten beyond doubt drops out, and the others get its time: trials begin short and grow as fewer are left. The best is dropped \
+with a risk of at most 5 %, if no ratio of two stores changes by more than 5 % with each doubling of the data, if stores that run for \
+longer rank as in the trials, and if the trials of all stores scatter alike about what each of them does: how far is learnt from all \
+of them together, and one that scatters far more than the others is misjudged more often. PostgreSQL, the laboratory's own engines and \
+those that do not keep what --durability promises (tkrzw-*) take part where --engine names them.
 
 A trial has no more records than the budget has time to load, and its share of --cache-bytes; where the data are more than the memory and \
 this command may limit its trials (as root, by a control group), its share of the memory too. What is to be read from the device and was \
@@ -92,7 +93,7 @@ pub(crate) struct AdviseArgs {
     /// All caches of the store together, in bytes or with KiB, MiB, GiB [default: 2GiB, or a quarter of the memory]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     cache_bytes: Option<u64>,
-    /// Try these engines [default: those of the build that keep data, but for postgres and micro-*]
+    /// Try these engines [default: those of the build that keep what --durability promises, but for postgres and micro-*]
     #[arg(long = "engine", value_name = "E,E..", value_delimiter = ',')]
     engines: Vec<String>,
     /// Try these numbers of partitions [default: 1 and four for each processor]

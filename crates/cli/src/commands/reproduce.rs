@@ -3,25 +3,26 @@
 use std::path::PathBuf;
 
 use biombo_lab::bench::{Outcome, Plan};
-use biombo_lab::graph::Step;
 use biombo_lab::process::WorkerCommand;
 use biombo_lab::reproduce::{EXPERIMENTS, Experiment, GraphWork, Lack, Outlook, StoreWork, Work};
 use clap::Args;
 
-use super::bench::page::Page;
+use super::bench::options::Outputs;
+use super::bench::page::{Page, print_path, write_then_print};
+use super::bench::steps::Steps;
 use super::bench::watch::{Output, Watch};
 use super::bench::{ended, registry};
 use crate::args::JsonArg;
 use crate::failure::{Done, Failure};
 use crate::out::{Out, file_name};
-use crate::progress::Progress;
 
 /// Do a published experiment again: published beside measured, and which of its conclusions hold on this machine
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A conclusion `holds` where in every series the figures go the published way and the repetitions at its two ends, three of each or more, do not overlap. Runs with
-operations that failed or gave a wrong answer take no part, and the exit status is 1 then. --runs keeps the line of each run as soon as
-it is done: `biombo bench show` makes tables and a report of what was done before somebody ended it.
+A conclusion `holds` where in every series the figures go the published way and the repetitions at its two ends, three of each or more, do
+not overlap. Runs with operations that failed or gave a wrong answer take no part, and the exit status is 1 then. Ctrl-C ends the runs, over
+graphs after the one that is under way, and shows what was done; a second one ends the command at once. --runs keeps the line of each run as
+soon as it is done: `biombo bench show` makes tables and a report of what was done before somebody ended it.
 
   leveldb-sizes
       fillrandom and readrandom over LevelDB, keys of 16 to 128 bytes and values of 256 B to 16 KiB in fine steps, three repetitions,
@@ -37,9 +38,10 @@ it is done: `biombo bench show` makes tables and a report of what was done befor
       other engines three times, half a second a run, which repartition themselves every quarter of one: 981 runs with every engine
   dgap-numa
       PageRank, betweenness, breadth-first search and connected components over graphs that change beside a static one, by one thread, two and
-      more where there are processors; with vertices dealt to two NUMA nodes by halves and in turn, and with all memory near or far; six
-      repetitions of all in turns, on graphs of Orkut's and LiveJournal's size. Intervals are those of 5,000 bootstrap resamples. --dir is
-      where SNAP's files lie, which become undirected, as published
+      more where there are processors; with vertices dealt to two NUMA nodes by halves and in turn, and with all memory near or far; nine
+      repetitions of all in turns, on graphs of Orkut's and LiveJournal's size. Intervals that are shown are those of 5,000 bootstrap
+      resamples; conclusions are judged by those of the sign test, for all series of a conclusion at once. --dir is where SNAP's files lie,
+      which become undirected, as published
   logstore
       inserts of 1 KB by 1 to 128 threads, throughput and latency of every engine of this build that keeps data, three repetitions,
       100,000 operations a run, caches of a quarter of that: 24 runs an engine
@@ -124,10 +126,11 @@ fn stores(args: &ReproduceArgs, name: &str, work: StoreWork) -> Done {
     for plan in &plans {
         plan.check(&registry).map_err(|e| Failure::failed(e.to_string()))?;
     }
+    outputs(args).check_as("--runs", &[], "")?;
     for lack in &lacks {
         crate::note(lack);
     }
-    let mut html = args.html.as_deref().map(Page::create).transpose()?;
+    let html = args.html.as_deref().map(Page::create).transpose()?;
     let mut watch = Watch::new(args.runs.as_deref().map(Output::create).transpose()?)?;
     let mut outcome = Outcome::default();
     for plan in &plans {
@@ -141,26 +144,25 @@ fn stores(args: &ReproduceArgs, name: &str, work: StoreWork) -> Done {
         outcome.interrupted = part.interrupted;
     }
     // What was measured is shown, whatever became of the file.
-    let written = watch.finish();
+    let kept = watch.finish();
     let mut found = work.judged(&outcome)?;
     found.differences.extend(lacks.iter().map(Lack::to_string));
-    let mut out = Out::new();
-    if args.json.json {
-        out.json(&found)?;
-    } else {
-        biombo_lab::table::print(&biombo_lab::summary::tables(&outcome.records), &mut out)
-            .and_then(|()| biombo_lab::reproduce::print(&found, &mut out))
-            .map_err(|e| Failure::output(&e))?;
-    }
-    if let Some(html) = &mut html {
-        html.write(&biombo_lab::report::reproduction(&outcome, &found)?)?;
-        if !args.json.json {
-            out.line(format_args!("report: {}", html.path().display()))?;
+    // Where nothing was measured, the report of before stays.
+    let html = html.filter(|_| !outcome.records.is_empty());
+    let page = || biombo_lab::report::reproduction(&outcome, &found);
+    let (written, printed) = write_then_print(html, page, |out, report| {
+        if args.json.json {
+            return out.json(&found);
         }
-    }
-    out.finish()?;
+        let tables = biombo_lab::summary::tables(&outcome.records);
+        biombo_lab::table::print(&tables, out).map_err(|e| Failure::output(&e))?;
+        biombo_lab::reproduce::print(&found, out).map_err(|e| Failure::output(&e))?;
+        print_path(out, report)
+    });
+    kept?;
     written?;
-    ended(&outcome)
+    ended(&outcome)?;
+    printed
 }
 
 fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
@@ -180,55 +182,32 @@ fn graphs(args: &ReproduceArgs, work: GraphWork) -> Done {
     }
     let plans =
         (work.plans)(args.scale, args.dir.first().map(PathBuf::as_path)).map_err(|e| Failure::usage(e.to_string()))?;
-    let mut html = args.html.as_deref().map(Page::create).transpose()?;
-    let mut runs = args.runs.as_deref().map(Output::create).transpose()?;
-    let mut ended = Ok(());
-    let (mut records, mut done, mut done_before) = (Vec::new(), 0, 0);
-    for plan in &plans {
-        let mut progress = Progress::of_runs(plan.graph.clone(), plan.runs());
-        let mut refused = None;
-        let measured = biombo_lab::graph::run(plan, &mut |record| {
-            records.push(record.clone());
-            if let Some(runs) = &mut runs
-                && let Err(failure) = keep(runs, record)
-            {
-                refused = Some(failure);
-                return Err(biombo_base::Error::invalid("what was measured cannot be written"));
-            }
-            done += u64::from(record.step == Step::Kernel);
-            progress.at(done - done_before);
-            Ok(())
-        });
-        // What was measured until then is shown, whatever ended it.
-        ended = refused.map_or(measured.map_err(Failure::from), Err);
-        if ended.is_err() {
-            break;
-        }
-        done_before = done;
-    }
+    let files = plans.iter().map(|plan| PathBuf::from(&plan.graph)).filter(|path| path.is_file());
+    outputs(args).check_as("--runs", &files.collect::<Vec<_>>(), "a graph")?;
+    let html = args.html.as_deref().map(Page::create).transpose()?;
+    let mut steps = Steps::new(args.runs.as_deref().map(Output::create).transpose()?)?;
+    let ended = steps.measure(&plans);
+    // What was measured until then is shown, whatever ended it.
+    let records = steps.records;
     if records.is_empty() {
         return ended;
     }
     let found = (work.findings)(&records)?;
-    let mut out = Out::new();
-    if args.json.json {
-        out.json(&found)?;
-    } else {
-        biombo_lab::reproduce::print(&found, &mut out).map_err(|e| Failure::output(&e))?;
-    }
-    if let Some(html) = &mut html {
-        html.write(&biombo_lab::report::graphs(&records, Some(&found))?)?;
-        if !args.json.json {
-            out.line(format_args!("report: {}", html.path().display()))?;
+    let page = || biombo_lab::report::graphs(&records, Some(&found));
+    let (written, printed) = write_then_print(html, page, |out, report| {
+        if args.json.json {
+            return out.json(&found);
         }
-    }
-    out.finish()?;
-    ended
+        biombo_lab::reproduce::print(&found, out).map_err(|e| Failure::output(&e))?;
+        print_path(out, report)
+    });
+    written?;
+    ended?;
+    printed
 }
 
-fn keep(runs: &mut Output, record: &biombo_lab::graph::Record) -> Done {
-    let line = serde_json::to_string(record).map_err(|e| Failure::output(&e.into()))?;
-    runs.write(&format!("{line}\n"))
+fn outputs(args: &ReproduceArgs) -> Outputs {
+    Outputs { json: args.runs.clone(), html: args.html.clone() }
 }
 
 /// Those of `all` that are wanted; all where nothing is said.

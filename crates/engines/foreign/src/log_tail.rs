@@ -1,4 +1,4 @@
-//! Torn tails of the log files of LevelDB's family.
+//! The log files of LevelDB's family: their torn tails, and their bytes.
 //!
 //! Both libraries can either refuse every damaged record or forgive all of them: neither tells a record that a power cut
 //! tore while it was written (never acknowledged, nothing follows it) from a damaged record that was acknowledged. The
@@ -13,6 +13,7 @@
 //! left as they are and the error says where.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use biombo_base::{Error, Result};
@@ -79,6 +80,22 @@ pub(crate) fn log_files(dir: &Path) -> Result<Vec<PathBuf>> {
     // Numbers have at least six digits and no fixed width: the longer one is the later.
     found.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
     Ok(found)
+}
+
+/// Bytes of the log files in `dir`. Each file goes when its memtable has become a table, and frames a record in about as many bytes as a
+/// table does: so they are about what the tables of all memtables will have. A table is smaller where values compress, and where a key was
+/// put more than once into one memtable.
+pub(crate) fn log_bytes(dir: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for log in log_files(dir)? {
+        match fs::metadata(&log) {
+            Ok(metadata) => bytes += metadata.len(),
+            // Its memtable has become a table in between.
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io(format_args!("look at {}", log.display()), e)),
+        }
+    }
+    Ok(bytes)
 }
 
 #[derive(Debug, PartialEq, Eq)]

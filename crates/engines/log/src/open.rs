@@ -228,7 +228,9 @@ impl Engine for LogEngine {
             let Record { key, value, .. } = Record::of(op, 0);
             HEADER_BYTES + key.len() + value.len()
         });
-        self.lock_writer().log.reserve(lengths, level)
+        let mut writer = self.lock_writer();
+        self.index_takes(ops)?;
+        writer.log.reserve(lengths, level)
     }
 
     fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
@@ -324,16 +326,65 @@ impl Engine for LogEngine {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use biombo_base::ErrorKind;
     use biombo_base::io::sim::{Fault, FaultKind, SimIo, When};
 
     use super::*;
+
+    fn engine_on(sim: &SimIo) -> Arc<LogEngine> {
+        open_with(Arc::new(sim.clone()), &OpenOptions::new("db"), &LogEngineOptions::default(), false).expect("open")
+    }
+
+    #[test]
+    fn a_full_index_refuses_new_keys_before_the_log_has_them() {
+        let sim = SimIo::new(1);
+        sim.create_dir_all(Path::new("db")).expect("a directory");
+        let engine = engine_on(&sim);
+        let kind = |result: Result<()>| result.map_err(|error| error.kind());
+        let put = |key: &[u8], value: &[u8]| engine.apply(&[Op::Put { key, value }], Durability::Os);
+        put(b"old", b"1").expect("room");
+        engine.index.limit(15);
+        let log_bytes = engine.lock_writer().log.appended_bytes();
+        assert_eq!(kind(put(b"new", b"1")), Err(ErrorKind::Full));
+        let both = [Op::Put { key: b"old", value: b"2" }, Op::Put { key: b"new", value: b"2" }];
+        assert_eq!(kind(engine.apply(&both, Durability::Sync)), Err(ErrorKind::Full));
+        assert_eq!(kind(engine.reserve(&both, Durability::Os)), Err(ErrorKind::Full));
+        let again = [Op::Delete { key: b"old" }, Op::Put { key: b"old", value: b"3" }];
+        assert_eq!(kind(engine.apply(&again, Durability::Os)), Err(ErrorKind::Full));
+        assert_eq!(engine.lock_writer().log.appended_bytes(), log_bytes, "a refused record is in the log");
+        put(b"old", b"4").expect("a new value of an old key needs no room");
+        engine.reserve(&both[..1], Durability::Os).expect("the same for one that is to come");
+        drop(engine);
+        let engine = engine_on(&sim);
+        let found = [b"old", b"new"].map(|key| engine.get(key).expect("get").map(|value| value.to_vec()));
+        assert_eq!(found, [Some(b"4".to_vec()), None]);
+        engine.index.limit(0);
+        engine.apply(&[Op::Delete { key: b"old" }], Durability::Os).expect("deleting makes room");
+    }
+
+    #[test]
+    fn an_index_near_its_end_takes_keys_again_when_others_are_gone() {
+        let sim = SimIo::new(1);
+        sim.create_dir_all(Path::new("db")).expect("a directory");
+        let engine = engine_on(&sim);
+        let key = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        let put = |i: u64| engine.apply(&[Op::Put { key: &key(i), value: b"" }], Durability::Os);
+        (0..40_000).for_each(|i| put(i).expect("room"));
+        engine.index.limit(63);
+        let error = put(40_000).expect_err("a full index");
+        assert!(error.kind() == ErrorKind::Full && error.to_string().contains("partitions"), "{error}");
+        for i in 0..30_000 {
+            engine.apply(&[Op::Delete { key: &key(i) }], Durability::Os).expect("deleting makes room");
+        }
+        (0..10_000).for_each(|i| put(i).expect("room that others have left"));
+        assert!(engine.contains(&key(9_999)).expect("get") && !engine.contains(&key(29_999)).expect("get"));
+    }
 
     #[test]
     fn a_sync_keeps_nobody_from_writing() {
         let sim = SimIo::new(1);
         sim.create_dir_all(Path::new("db")).expect("a directory");
-        let engine = open_with(Arc::new(sim.clone()), &OpenOptions::new("db"), &LogEngineOptions::default(), false)
-            .expect("open");
+        let engine = engine_on(&sim);
         engine.apply(&[Op::Put { key: b"key", value: b"value" }], Durability::Os).expect("apply");
         let (free, held) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let (engine_of_sync, free_of_sync, held_of_sync) =

@@ -55,7 +55,7 @@ impl LogEngine {
     }
 
     #[inline]
-    fn look_up<'g>(&self, guard: &'g Guard, key: &[u8]) -> Result<Option<Stored<'g>>> {
+    pub(crate) fn look_up<'g>(&self, guard: &'g Guard, key: &[u8]) -> Result<Option<Stored<'g>>> {
         let Some(leaf) = self.index.pin().get(key)? else { return Ok(None) };
         let at = position(leaf);
         self.reader.prefetch(guard, at, key.len() + self.typical_bytes());

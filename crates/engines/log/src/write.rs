@@ -71,6 +71,7 @@ impl LogEngine {
             let what = "damage kept the index from following the log: open it anew";
             return Err(Error::new(ErrorKind::Poisoned, what));
         }
+        self.index_takes(ops)?;
         match ops {
             [] => {
                 if level == LogDurability::Sync {
@@ -97,6 +98,28 @@ impl LogEngine {
             }
             ops => self.write_many(ops, level, writer),
         }
+    }
+
+    /// `Full` if the index might have no room for the keys of `ops`. Asked before the log has the records: one that the index
+    /// cannot lead to would be refused and yet be there, and might keep the log from being opened.
+    #[inline]
+    pub(crate) fn index_takes(&self, ops: &[Op<'_>]) -> Result<()> {
+        if self.index.has_room(ops.len()) { Ok(()) } else { self.index_takes_new(ops) }
+    }
+
+    /// What has a place in the index already needs none, unless the same batch takes it away.
+    #[cold]
+    fn index_takes_new(&self, ops: &[Op<'_>]) -> Result<()> {
+        let deletes = ops.iter().any(|op| !matches!(op, Op::Put { .. }));
+        let is_new = |op: &Op<'_>| match op {
+            Op::Put { key, .. } => deletes || matches!(self.look_up(&self.reader.pin(), key), Ok(None)),
+            _ => false,
+        };
+        if ops.iter().any(is_new) {
+            let what = "the index has reached its 64 GiB; delete something, or use more partitions";
+            return Err(Error::new(ErrorKind::Full, what));
+        }
+        Ok(())
     }
 
     /// What cleaning has to know of an append; returns how long its caller should wait, in nanoseconds.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use biombo_base::{Error, Result};
-use biombo_engine::Registry;
+use biombo_engine::{Capabilities, Durability, Registry};
 use biombo_store::Executor;
 use serde::Serialize;
 
@@ -129,13 +129,20 @@ pub fn candidates(question: &Question, registry: &Registry) -> Result<(Vec<Candi
                 "the programs of {engine} are not installed: leave it out, or install them"
             )));
         }
-        let ordered = (kind.capabilities)().ordered;
+        let can = (kind.capabilities)();
+        let ordered = can.ordered;
         let mut leave_out = |error: Error| {
             if !left_out.iter().any(|known: &LeftOut| known.engine == engine) {
                 left_out.push(LeftOut { engine: engine.clone(), why: error.to_string() });
             }
             first_error.get_or_insert(error);
         };
+        if question.engines.is_empty()
+            && let Some(why) = promises_less(&can, question.durability)
+        {
+            leave_out(Error::unsupported(format!("{why}; --engine tries it all the same")));
+            continue;
+        }
         let layouts = layouts(question, &engine, ordered);
         if layouts.is_empty() && !ordered {
             let why = format!("the engine {engine} keeps no order of keys, which a placement by range needs");
@@ -158,6 +165,27 @@ pub fn candidates(question: &Question, registry: &Registry) -> Result<(Vec<Candi
         }
         _ => Ok((all, left_out)),
     }
+}
+
+/// The engines that were named although they promise less than what is asked, and what.
+pub(super) fn promising_less(question: &Question, registry: &Registry) -> Vec<LeftOut> {
+    let less = |engine: &String| {
+        let can = (registry.get(engine).ok()?.capabilities)();
+        Some(LeftOut { engine: engine.clone(), why: promises_less(&can, question.durability)? })
+    };
+    question.engines.iter().filter_map(less).collect()
+}
+
+/// In what an engine does not keep what `durability` says.
+fn promises_less(can: &Capabilities, durability: Durability) -> Option<String> {
+    let (weakest, what) = match durability {
+        Durability::Relaxed => return None,
+        Durability::Os => (can.survives_kill, "the end of its process"),
+        Durability::Sync => (can.survives_power_cut, "a power cut"),
+    };
+    weakest
+        .is_none_or(|weakest| weakest > durability)
+        .then(|| format!("it does not promise that writes at {durability} outlive {what}"))
 }
 
 /// Why the engine cannot do it, without the trial's own name.
@@ -207,13 +235,19 @@ mod tests {
     use super::*;
     use crate::workload::Workload;
 
+    /// As `log` does.
+    fn keeps_all() -> Capabilities {
+        let keeps = Some(Durability::Os);
+        let memory = (memory::kind().capabilities)();
+        Capabilities { persistent: true, survives_kill: keeps, survives_power_cut: keeps, ..memory }
+    }
+
     fn registry() -> Registry {
         let mut registry = Registry::new();
-        let persistent = || Capabilities { persistent: true, ..(memory::kind().capabilities)() };
         for name in ["log", "lmdb", "postgres", "micro-btree"] {
-            registry.add(EngineKind { name, capabilities: persistent, ..memory::kind() });
+            registry.add(EngineKind { name, capabilities: keeps_all, ..memory::kind() });
         }
-        let unordered = || Capabilities { persistent: true, ordered: false, ..(memory::kind().capabilities)() };
+        let unordered = || Capabilities { ordered: false, ..keeps_all() };
         registry.add(EngineKind { name: "hash", capabilities: unordered, ..memory::kind() });
         registry.add(memory::kind());
         registry
@@ -263,6 +297,31 @@ mod tests {
         assert!(left_out.iter().any(|out| out.engine == "hash" && out.why.contains("range")), "{left_out:?}");
         let alone = Question { engines: vec!["hash".into()], ..ranges };
         assert!(candidates(&alone, &registry()).unwrap_err().to_string().contains("placement by range"));
+    }
+
+    #[test]
+    fn an_engine_that_promises_less_than_is_asked_takes_part_where_it_is_named() {
+        let mut registry = registry();
+        let cut = || Capabilities { survives_power_cut: Some(Durability::Sync), ..keeps_all() };
+        registry.add(EngineKind { name: "lmdb", capabilities: cut, ..memory::kind() });
+        let forgets = || Capabilities { survives_kill: None, survives_power_cut: None, ..keeps_all() };
+        registry.add(EngineKind { name: "hash", capabilities: forgets, ..memory::kind() });
+        let tried = |durability, engines: &[&str]| {
+            let engines = engines.iter().map(|name| (*name).to_owned()).collect();
+            let question = Question { durability, engines, ..question() };
+            let (all, left_out) = candidates(&question, &registry).unwrap();
+            let has = |name: &str| all.iter().any(|candidate| candidate.engine == name);
+            ((has("lmdb"), has("hash")), left_out, promising_less(&question, &registry))
+        };
+        for (durability, what) in [(Durability::Sync, "a power cut"), (Durability::Os, "the end of its process")] {
+            let (has, left_out, less) = tried(durability, &[]);
+            assert!(has == (true, false) && less.is_empty(), "{durability}: {left_out:?}");
+            assert!(left_out.len() == 1 && left_out[0].why.contains(what), "{left_out:?}");
+            let (has, left_out, less) = tried(durability, &["lmdb", "hash"]);
+            assert!(has == (true, true) && left_out.is_empty(), "{left_out:?}");
+            assert!(less.len() == 1 && less[0].engine == "hash" && less[0].why.contains(what), "{less:?}");
+        }
+        assert_eq!(tried(Durability::Relaxed, &[]).0, (true, true), "nothing is promised there");
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(super) struct Outcome<'a> {
     /// Of the trials of each round that was done.
     pub(super) sizes: Vec<Size>,
     pub(super) left_out: Vec<LeftOut>,
+    pub(super) promising_less: Vec<LeftOut>,
     pub(super) interrupted: bool,
     /// Why its last round failed for all, if it did.
     pub(super) broke_off: Option<String>,
@@ -22,7 +23,7 @@ pub(super) struct Outcome<'a> {
 
 /// The ranking, and what is to be said of it.
 pub(super) fn conclude(outcome: Outcome<'_>, runners: Vec<Runner>) -> Result<Advice> {
-    let Outcome { question, tried, sizes, left_out, interrupted, broke_off, seconds } = outcome;
+    let Outcome { question, tried, sizes, left_out, promising_less, interrupted, broke_off, seconds } = outcome;
     let (Some(&first_trial), Some(&trial)) = (sizes.first(), sizes.last()) else {
         return Err(Error::new(ErrorKind::Io, "interrupted before every candidate had a trial"));
     };
@@ -54,6 +55,7 @@ pub(super) fn conclude(outcome: Outcome<'_>, runners: Vec<Runner>) -> Result<Adv
         question: words::question(question),
         ranking,
         left_out,
+        promising_less,
         why: Vec::new(),
         records: question.records,
         first_trial,
@@ -95,8 +97,9 @@ mod tests {
 
     fn outcome(question: &Question) -> Outcome<'_> {
         let sizes = [0.5, 0.5, 2.0].map(|seconds| Size { records: 500, seconds }).to_vec();
-        let (tried, left_out) = (question.clone(), Vec::new());
-        Outcome { question, tried, sizes, left_out, interrupted: false, broke_off: None, seconds: 30.0 }
+        let tried = question.clone();
+        let (left_out, promising_less) = (Vec::new(), Vec::new());
+        Outcome { question, tried, sizes, left_out, promising_less, interrupted: false, broke_off: None, seconds: 30.0 }
     }
 
     #[test]

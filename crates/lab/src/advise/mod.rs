@@ -39,6 +39,7 @@ pub use self::print::print;
 pub use self::run::advise;
 pub use self::size::Size;
 pub use self::trial::failure;
+use crate::amplification::Waf;
 use crate::measure::{Host, host};
 use crate::record::Record;
 use crate::spec::{Partitioning, Placement};
@@ -172,8 +173,10 @@ pub struct Ranked {
     pub by_first: Option<f64>,
     /// The 99th percentile of the latency of the operation that has the longest.
     pub p99_ns: Option<f64>,
-    /// Bytes written to storage by bytes put.
+    /// Bytes written to storage by bytes put, by the kernel.
     pub waf: Option<f64>,
+    /// The same by the engine's own word, where `waf` is more than 5 % below it.
+    pub waf_by_engine: Option<f64>,
     /// The most memory that its process had.
     pub memory_bytes: Option<f64>,
     /// Bytes allocated to its files.
@@ -189,6 +192,7 @@ impl Ranked {
         let spread = |of: fn(&Record) -> Option<f64>| Spread::of(records.iter().copied().filter_map(of));
         let median = |of: fn(&Record) -> Option<f64>| spread(of).map(|spread| spread.median);
         let throughput = spread(|record| Some(record.ops_per_s));
+        let waf = Waf::of(median(|record| record.waf), median(|record| record.waf_by.engine));
         Self {
             name: candidate.to_string(),
             candidate,
@@ -200,7 +204,8 @@ impl Ranked {
             ops_per_s_extremes: throughput.map(|spread| (spread.min, spread.max)),
             by_first,
             p99_ns: median(|record| record.latency_ns.values().map(|latency| latency.p99 as f64).reduce(f64::max)),
-            waf: median(|record| record.waf),
+            waf: waf.map(|waf| waf.figure),
+            waf_by_engine: waf.and_then(|waf| waf.engine),
             memory_bytes: median(|record| Some(record.rss_bytes_max as f64)),
             disk_bytes: median(|record| Some(record.disk_bytes as f64)),
         }
@@ -216,6 +221,9 @@ pub struct Advice {
     pub ranking: Vec<Ranked>,
     /// What was not tried, and why.
     pub left_out: Vec<LeftOut>,
+    /// Engines that were tried since they were named, although they promise less than what was asked, and what.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub promising_less: Vec<LeftOut>,
     /// What is advised and why, a sentence each.
     pub why: Vec<String>,
     /// Records that were asked about; of a trace, operations.

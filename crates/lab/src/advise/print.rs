@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Advice, Ranked, Standing, exhaustive, words};
+use crate::amplification::star_says;
 use crate::columns;
 use crate::units::{bytes, count, duration_ns, plural};
 
@@ -30,6 +31,11 @@ pub fn print(advice: &Advice, output: &mut impl Write) -> io::Result<()> {
         "\nMedians of the largest trials of each: what dropped out early had shorter ones. p99: 99 of 100 operations take no longer (of the kind that takes longest); WAF: bytes written to storage \
          for a byte put.\n"
     )?;
+    let more = advice.ranking.iter().filter_map(|r| Some(format!("{} {:.2}", r.name, r.waf_by_engine?)));
+    let more: Vec<String> = more.collect();
+    if !more.is_empty() {
+        writeln!(output, "{}\n", star_says(&more))?;
+    }
     advice.left_out.iter().try_for_each(|left| writeln!(output, "not tried: {}: {}", left.engine, left.why))?;
     advice.why.iter().try_for_each(|sentence| writeln!(output, "{sentence}"))?;
     advice.exhaustive.as_ref().map_or(Ok(()), |run| exhaustive::print(run, output))
@@ -42,7 +48,7 @@ fn cells(ranked: &Ranked) -> [String; 9] {
         cell(ranked.ops_per_s, &count),
         cell(ranked.by_first, &|by| format!("{:.0} %", 100.0 * by)),
         cell(ranked.p99_ns, &duration_ns),
-        cell(ranked.waf, &|waf| format!("{waf:.2}")),
+        cell(ranked.waf, &|waf| format!("{waf:.2}{}", if ranked.waf_by_engine.is_some() { "*" } else { "" })),
         cell(ranked.memory_bytes, &bytes),
         cell(ranked.disk_bytes, &bytes),
         ranked.trials.to_string(),

@@ -5,6 +5,7 @@ use std::time::Instant;
 use biombo_base::Result;
 use biombo_engine::Registry;
 
+use super::candidates::promising_less;
 use super::conclude::{Outcome, conclude};
 use super::heads::Heads;
 use super::race::{self, Round, Trials};
@@ -92,7 +93,8 @@ pub fn advise(
     }
     let Race { runners, sizes } = race;
     let seconds = begun.elapsed().as_secs_f64();
-    conclude(Outcome { question, tried, sizes, left_out, interrupted, broke_off, seconds }, runners)
+    let promising_less = promising_less(question, registry);
+    conclude(Outcome { question, tried, sizes, left_out, promising_less, interrupted, broke_off, seconds }, runners)
 }
 
 /// How a round ended.

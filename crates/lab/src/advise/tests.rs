@@ -41,6 +41,7 @@ fn advice() -> Advice {
         question: words::question(&question),
         ranking,
         left_out: vec![LeftOut { engine: "tkrzw-hash".to_owned(), why: "it keeps no order of keys".to_owned() }],
+        promising_less: Vec::new(),
         why: Vec::new(),
         records: question.records,
         first_trial: Size { records: 40_000, seconds: 0.6 },
@@ -72,13 +73,18 @@ fn the_sentences_say_what_to_take_and_why() {
         "Two trials of one store usually differ by 10 %.",
         "lmdb in 8 partitions by range is better at memory (0.25 of the first's).",
         "Of 5 candidates 2 were beaten beyond doubt within 4 rounds; the risk that the best is among them is at most 5 %, if ratios change by no \
-         more than 5 % with each doubling of the data.",
+         more than 5 % with each doubling of the data, and what runs for longer than 0.60 s ranks as the trials did.",
         "rocksdb is out: the disk is full.",
         "A trial was 40.0 k of the 1.00 M records, for 0.60 s: ",
         "so nothing was dropped that was less than 21 % behind",
     ] {
         assert!(said.contains(sentence), "`{sentence}` is missing in\n{said}");
     }
+    let less = |engine: &str| vec![LeftOut { engine: engine.to_owned(), why: "it forgets".to_owned() }];
+    let warned = Advice { promising_less: less("log"), ..advice.clone() };
+    assert!(words::why(&warned).iter().any(|said| said == "Beware of log: it forgets."));
+    let other = Advice { promising_less: less("lmdb"), ..advice.clone() };
+    assert_eq!(words::why(&other), advice.why, "nobody takes that one");
     let mut late = Advice { rounds: 1, seconds: 130.0, noise: Some(2.5), ..advice.clone() };
     late.ranking.iter_mut().skip(1).for_each(|ranked| ranked.standing = Standing::Close);
     let said = words::why(&late).join("\n");
@@ -100,7 +106,11 @@ fn the_sentences_say_what_to_take_and_why() {
     let mut whole = Advice { trial: Size { records: advice.records, seconds: 2.4 }, ..advice.clone() };
     whole.ranking.iter_mut().for_each(|ranked| ranked.largest_trials = 1);
     let said = words::why(&whole).join("\n");
-    assert!(said.contains("is at most 5 %.") && said.contains("memory (0.25 of the first's), in one trial."), "{said}");
+    assert!(
+        said.contains("is at most 5 %, if what runs for longer than 2.40 s ranks")
+            && said.contains("memory (0.25 of the first's), in one trial."),
+        "{said}"
+    );
     let mut alone = Advice { ranking: vec![ranked("log", 1, Standing::First, 5.0, 1.0)], ..advice };
     (alone.trial.records, alone.noise) = (alone.records, None);
     assert_eq!(words::why(&alone).len(), 1, "{:?}", words::why(&alone));
@@ -156,6 +166,19 @@ fn the_table_has_every_candidate_with_its_figures_and_its_end() {
     let first = text.lines().find(|line| line.ends_with("advised")).unwrap();
     assert!(text.contains(" trials of 40.0 k records for 0.60 s in 4 rounds, 118 s of a budget of 120 s"), "{text}");
     assert!(["200 k", "100 %", "1.40 µs", "1.50", "400 B"].iter().all(|cell| first.contains(cell)), "{first}");
+}
+
+/// Fails if a figure that the kernel took bytes off stands alone.
+#[test]
+fn what_an_engine_says_that_it_wrote_stands_beside_less_by_the_kernel() {
+    let mut advice = advice();
+    advice.ranking[0].waf_by_engine = Some(2.25);
+    let mut text = Vec::new();
+    print(&advice, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let said = "wrote more: log in 8 partitions by range 2.25. The kernel";
+    assert!(text.contains(" 1.50* ") && text.contains(said), "{text}");
+    assert!(words::why(&advice)[0].contains("1.50 bytes written for a byte put (2.25 by its own word)"));
 }
 
 #[test]

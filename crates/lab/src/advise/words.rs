@@ -1,7 +1,7 @@
 //! What came out, in sentences.
 
 use super::size::MARGIN_PER_DOUBLING;
-use super::{Advice, Candidate, Question, Ranked, Size, Standing};
+use super::{Advice, Candidate, LeftOut, Question, Ranked, Size, Standing};
 use crate::spec::{Partitioning, Placement};
 use crate::units::{bytes, count, duration_ns, plural, size};
 use crate::workload::{OpKind, Task};
@@ -68,6 +68,10 @@ pub(super) fn why(advice: &Advice) -> Vec<String> {
             _ => format!("The next engine, {}, has {:.0} % of its throughput.", other.name, 100.0 * by),
         });
     }
+    let is_first = |less: &&LeftOut| less.engine == first.candidate.engine;
+    why.extend(
+        advice.promising_less.iter().find(is_first).map(|less| format!("Beware of {}: {}.", less.engine, less.why)),
+    );
     why.extend(divided(first, &others));
     why.extend(executed(first, &others));
     why.extend(ranges(first));
@@ -89,7 +93,7 @@ pub(super) fn why(advice: &Advice) -> Vec<String> {
             advice.ranking.len(),
             advice.rounds,
             100.0 * advice.error,
-            if advice.trial.records < advice.records { on_condition() } else { String::new() }
+            on_condition(advice)
         ));
     }
     let out = |ranked: &&Ranked| Some(format!("{} is out: {}.", ranked.name, line(ranked.standing.failure()?)));
@@ -105,9 +109,17 @@ pub(super) fn why(advice: &Advice) -> Vec<String> {
     why
 }
 
-/// What the risk of an error rests on where trials were smaller than the question.
-fn on_condition() -> String {
-    format!(", if ratios change by no more than {:.0} % with each doubling of the data", 100.0 * MARGIN_PER_DOUBLING)
+/// What the risk of an error rests on: what a store does late (compactions, cleaning, writing back) is not in a short trial.
+fn on_condition(advice: &Advice) -> String {
+    let data = if advice.trial.records < advice.records {
+        format!(
+            "ratios change by no more than {:.0} % with each doubling of the data, and ",
+            100.0 * MARGIN_PER_DOUBLING
+        )
+    } else {
+        String::new()
+    };
+    format!(", if {data}what runs for longer than {:.2} s ranks as the trials did", advice.trial.seconds)
 }
 
 /// How large the trials were: `4.00 k records for 0.20 s`, `4.00 k records for 0.20 s to 32.0 k for 1.60 s`.
@@ -181,7 +193,8 @@ fn advised(first: &Ranked) -> String {
         figures.push(format!("{} operations a second ({trials})", count(ops)));
     }
     figures.extend(first.p99_ns.map(|ns| format!("a 99th percentile of {}", duration_ns(ns))));
-    figures.extend(first.waf.map(|waf| format!("{waf:.2} bytes written for a byte put")));
+    let own = first.waf_by_engine.map_or(String::new(), |own| format!(" ({own:.2} by its own word)"));
+    figures.extend(first.waf.map(|waf| format!("{waf:.2} bytes written for a byte put{own}")));
     figures.extend(first.memory_bytes.map(|memory| format!("{} of memory", bytes(memory))));
     figures.extend(first.disk_bytes.map(|disk| format!("{} on disk", bytes(disk))));
     format!("Take {}: {}.", first.name, figures.join(", "))
@@ -230,7 +243,8 @@ fn better_at(close: &Ranked, first: &Ranked) -> Option<String> {
     };
     let words: Vec<String> = [
         ("its tail", share(|r| r.p99_ns)),
-        ("what it writes", share(|r| r.waf)),
+        // What was removed before it was written commends nobody: at another pace it is written.
+        ("what it writes", share(|r| r.waf_by_engine.or(r.waf))),
         ("memory", share(|r| r.memory_bytes)),
         ("room on disk", share(|r| r.disk_bytes)),
     ]

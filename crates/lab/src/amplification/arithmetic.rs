@@ -13,6 +13,8 @@ pub(crate) struct Sample {
     pub(crate) returned_bytes: u64,
     /// Bytes written. The engine's do not have what it has still to write.
     pub(crate) written: Ways<u64>,
+    /// Bytes that the kernel took back.
+    pub(crate) cancelled_bytes: Option<u64>,
     pub(crate) unflushed_bytes: Option<u64>,
     pub(crate) read: Sides<u64>,
     pub(crate) disk_bytes: Option<u64>,
@@ -52,6 +54,7 @@ impl PhaseFigures {
             logical_write_bytes: put,
             logical_read_bytes: returned,
             write_bytes: Ways::by(|way| grown(&|s| way(&s.written))),
+            cancelled_write_bytes: grown(&|s| s.cancelled_bytes),
             unflushed_bytes: end.unflushed_bytes,
             waf: Ways::by(|way| ratio(grown(&|s| way(&s.owed()))?, put)),
             read_bytes,

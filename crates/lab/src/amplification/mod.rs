@@ -18,11 +18,13 @@
 mod arithmetic;
 mod live;
 mod sampler;
+mod shown;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use live::live_bytes;
 pub(crate) use sampler::Sampler;
+pub(crate) use shown::{OF_PHASES, OF_WHOLE, Waf, note, star_says};
 
 use crate::record::CompactionFigures;
 
@@ -76,6 +78,10 @@ pub struct PhaseFigures {
     pub logical_read_bytes: u64,
     /// Bytes written.
     pub write_bytes: Ways<u64>,
+    /// Bytes that `write_bytes.process` does not have, although they were handed to the kernel: their files were removed, or cut, before it wrote
+    /// them. `null` where the kernel does not tell, and in lines from before it was asked.
+    #[serde(default)]
+    pub cancelled_write_bytes: Option<u64>,
     /// Bytes that the engine had still to write at the end for what was put, where it tells that.
     pub unflushed_bytes: Option<u64>,
     /// Write amplification; `null` also where nothing was put. `own` and `statistics` count what was still to be written at the end, less what

@@ -165,12 +165,13 @@ impl Sampler {
         }
         if self.is_elsewhere {
             // Neither this process nor this directory is where its data is.
-            (sample.written.process, sample.read.process) = (None, None);
+            (sample.written.process, sample.read.process, sample.cancelled_bytes) = (None, None, None);
             sample.disk_bytes = told.and_then(|told| told.physical_bytes).or(sample.disk_bytes);
         } else {
             let process = self.processes.traffic();
             sample.written.process = process.map(|process| process.written_bytes);
             sample.read.process = process.map(|process| process.read_bytes);
+            sample.cancelled_bytes = process.map(|process| process.cancelled_bytes);
             sample.disk_bytes = disk::allocated_bytes(&self.dir).ok().or(sample.disk_bytes);
         }
         if let Some(device) = self.device.as_ref().and_then(Device::traffic) {

@@ -144,7 +144,12 @@ pub(super) fn figure(
         sound.filter_map(|record| Some((record.repetition, metric.of(record)?))).collect::<Vec<(u32, f64)>>()
     };
     let (old, new) = (sound(old), sound(new));
-    let beside = |round: u32| old.iter().find(|(other, _)| *other == round).map(|(_, figure)| *figure);
+    // Of several runs of a round each has a partner of its own.
+    let mut free = old.clone();
+    let mut beside = |round: u32| {
+        let at = free.iter().position(|(other, _)| *other == round)?;
+        Some(free.remove(at).1)
+    };
     let pairs: Vec<_> = new.iter().filter_map(|(round, new)| Some((*new, beside(*round)?))).collect();
     let figures = |side: Vec<(u32, f64)>| side.into_iter().map(|(_, figure)| figure).collect::<Vec<f64>>();
     let (old, new) = (figures(old), figures(new));

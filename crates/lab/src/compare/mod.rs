@@ -20,6 +20,8 @@
 //! 5. Runs with operations that failed or gave a wrong answer take no part: a store that finds nothing is fast.
 //! 6. What cannot be seen is not taken for well: errors of the new runs, rows that only the old file has, rows of which the new one has fewer runs and
 //!    judged figures that cannot be judged are failures as regressions are ([`Comparison::failures`]).
+//! 7. Runs of another length are other rows. Runs in another place are compared, and so are those of files from before lengths were kept:
+//!    what differs is told ([`Comparison::differences`]).
 
 mod figure;
 mod print;
@@ -106,7 +108,7 @@ pub struct Comparison {
     pub fewer: Vec<(String, usize, usize)>,
     /// Rows with runs that take no part, since operations of them failed.
     pub errors: Vec<Erred>,
-    /// The machines and versions of both, and the versions and options of their engines, where they differ.
+    /// The machines, versions and places of both, and the versions and options of their engines, where they differ.
     pub differences: Vec<String>,
 }
 
@@ -180,11 +182,11 @@ pub fn compare(old: &[Record], new: &[Record], made: Made, threshold: f64) -> Re
         )));
     }
     let (before, after) = (rows(old), rows(new));
-    let pairs: Vec<(&Placed, &Placed)> =
-        after.iter().filter_map(|a| Some((before.iter().find(|b| b.is_like(a))?, a))).collect();
+    let pairs = counterparts(&before, &after);
     if pairs.is_empty() {
         return Err(Error::invalid(
-            "the files have no run in common: engine, layout, workload, sizes, threads, durability and cache must be the same",
+            "the files have no run in common: engine, layout, workload, sizes, threads, durability, cache and length of the runs \
+             must be the same",
         ));
     }
     // What is judged is known before any of it is looked at.
@@ -205,23 +207,24 @@ pub fn compare(old: &[Record], new: &[Record], made: Made, threshold: f64) -> Re
                 .collect(),
         })
         .collect();
-    let only = |these: &[Placed], others: &[Placed]| {
-        these.iter().filter(|row| !others.iter().any(|other| other.is_like(row))).map(Placed::full_name).collect()
-    };
+    let counterpart = |row: &Placed| pairs.iter().find(|(_, a)| std::ptr::eq(*a, row)).map(|(b, _)| *b);
+    let is_gone = |row: &&Placed| !pairs.iter().any(|(b, _)| std::ptr::eq(*b, *row));
+    let only_old = before.iter().filter(is_gone).map(Placed::full_name).collect();
+    let only_new = after.iter().filter(|row| counterpart(row).is_none()).map(Placed::full_name).collect();
     let sound = |placed: &Placed| placed.row.records.iter().filter(|record| record.errors == 0).count();
     let numbers = pairs.iter().map(|(b, a)| (a.full_name(), sound(b), a.row.records.len()));
     let fewer = numbers.filter(|(_, old, new)| new < old).collect();
-    let errors = after.iter().filter_map(|a| erred(before.iter().find(|b| b.is_like(a)), a)).collect();
+    let errors = after.iter().filter_map(|row| erred(counterpart(row), row)).collect();
     Ok(Comparison {
         threshold,
         level: LEVEL,
         runs_needed: made.runs_needed(level),
         rows,
-        only_old: only(&before, &after),
-        only_new: only(&after, &before),
+        only_old,
+        only_new,
         fewer,
         errors,
-        differences: [differences(old, new), engine_differences(&pairs)].concat(),
+        differences: [differences(old, new), differences_of_rows(&pairs)].concat(),
     })
 }
 
@@ -234,10 +237,25 @@ struct Placed {
 }
 
 impl Placed {
+    /// Whether both are one engine in one layout under one workload, in one place.
+    fn is_same(&self, other: &Self) -> bool {
+        self.table == other.table && self.is_one_row(other)
+    }
+
+    /// The same but for the place, and where one of them does not say how long its runs were, for that.
     fn is_like(&self, other: &Self) -> bool {
+        let is_told = self.table.until.is_some() && other.table.until.is_some();
+        let of = |table: &Table| {
+            let until = table.until.filter(|_| is_told);
+            Table { until, place: None, ..table.clone() }
+        };
+        of(&self.table) == of(&other.table) && self.is_one_row(other)
+    }
+
+    fn is_one_row(&self, other: &Self) -> bool {
         let how =
             |row: &Row| row.records.first().map(|r| (r.executor.clone(), r.repartition.clone(), r.planner.clone()));
-        self.table == other.table && self.row.name == other.row.name && how(&self.row) == how(&other.row)
+        self.row.name == other.row.name && how(&self.row) == how(&other.row)
     }
 
     fn name(&self) -> String {
@@ -251,6 +269,17 @@ impl Placed {
     fn full_name(&self) -> String {
         format!("{} {}: {}", self.table.bench_name(), self.heading, self.name())
     }
+}
+
+/// The rows that are compared, the old one first, in the order of the new ones. One that is there on both sides is compared with itself
+/// alone.
+fn counterparts<'a>(before: &'a [Placed], after: &'a [Placed]) -> Vec<(&'a Placed, &'a Placed)> {
+    let is_on_both = |old: &Placed| after.iter().any(|new| new.is_same(old));
+    let counterpart = |new: &Placed| {
+        let same = before.iter().find(|old| old.is_same(new));
+        same.or_else(|| before.iter().find(|old| old.is_like(new) && !is_on_both(old)))
+    };
+    after.iter().filter_map(|new| Some((counterpart(new)?, new))).collect()
 }
 
 /// The errors of a row; `None` where both sides are without.
@@ -295,8 +324,9 @@ fn differences(old: &[Record], new: &[Record]) -> Vec<String> {
     differences
 }
 
-/// What the engines of common rows were, where that differs: their versions, and what they were opened with.
-fn engine_differences(pairs: &[(&Placed, &Placed)]) -> Vec<String> {
+/// How long the runs of common rows were and where, and what their engines were, as far as that differs: their versions, and what they
+/// were opened with.
+fn differences_of_rows(pairs: &[(&Placed, &Placed)]) -> Vec<String> {
     let mut differences: Vec<String> = Vec::new();
     let mut tell = |what: String, before: &str, now: &str| {
         let difference = format!("{what}: {before} before, {now} now");
@@ -304,7 +334,12 @@ fn engine_differences(pairs: &[(&Placed, &Placed)]) -> Vec<String> {
             differences.push(difference);
         }
     };
+    let length = |row: &Placed| row.table.length().unwrap_or_else(|| "not told".to_owned());
+    for (old, new) in pairs {
+        tell("length".to_owned(), &length(old), &length(new));
+    }
     for (old, new) in pairs.iter().filter_map(|(b, a)| b.row.records.first().zip(a.row.records.first())) {
+        tell("place".to_owned(), &places(old), &places(new));
         let engine = &new.engine;
         tell(format!("version of {engine}"), &old.engine_version, &new.engine_version);
         for (name, _) in old.engine_options.iter().chain(&new.engine_options) {
@@ -316,6 +351,12 @@ fn engine_differences(pairs: &[(&Placed, &Placed)]) -> Vec<String> {
         }
     }
     differences
+}
+
+/// Where a run's directories were.
+fn places(record: &Record) -> String {
+    let places: Vec<String> = record.places.iter().map(ToString::to_string).collect();
+    if places.is_empty() { "not told".to_owned() } else { places.join(" and ") }
 }
 
 #[cfg(test)]

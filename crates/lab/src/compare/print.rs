@@ -48,7 +48,10 @@ fn heading(table: &Table, output: &mut impl Write) -> io::Result<()> {
     let pace = table.rate.map_or("closed loop".to_owned(), |rate| format!("open loop at {}/s", count(rate)));
     let (name, work, choice) = (table.bench_name(), table.work(), table.choice());
     let records = count(table.records as f64);
-    writeln!(output, "{name} {work} ({choice}): {records} records of {}, {}, {pace}", table.sizes(), table.durability)
+    let length = table.length().map_or(String::new(), |length| format!(", {length}"));
+    let place = table.place.as_ref().map_or(String::new(), |place| format!(", on {place}"));
+    let (sizes, durability) = (table.sizes(), &table.durability);
+    writeln!(output, "{name} {work} ({choice}): {records} records of {sizes}, {durability}, {pace}{length}{place}")
 }
 
 fn line(name: String, figure: &Figure) -> Vec<String> {

@@ -1,6 +1,8 @@
 //! Verdicts over records whose truth is known.
 
 use super::*;
+use crate::driver::Until;
+use crate::measure::Place;
 use crate::record::tests::record;
 use crate::workload::Random;
 
@@ -113,6 +115,49 @@ fn too_few_runs_judge_nothing_and_other_settings_are_other_rows() {
     assert_eq!((comparison.rows.len(), comparison.only_new.len(), comparison.only_old.len()), (1, 1, 0));
     assert!(comparison.only_new[0].contains("4 threads"), "{}", comparison.only_new[0]);
     assert!(compared_apart(&old, &old, 1.0).is_err() && compared_apart(&old, &old, f64::NAN).is_err());
+}
+
+/// Ten times as many operations are another figure, and another device another cost of each: neither is another build. Fails if such runs
+/// are compared without a word.
+#[test]
+fn other_lengths_are_other_rows_and_other_places_are_told() {
+    let of = |ops_per_s: f64, until: Option<Until>, kind: &str| {
+        let mut records = runs("log", ops_per_s, 0.005, 9, 1);
+        for record in &mut records {
+            record.until = until;
+            record.places = vec![Place { file_system: Some(kind.to_owned()), device: None }];
+        }
+        records
+    };
+    let (two, twenty) = (Some(Until::Seconds(2.0)), Some(Until::Seconds(20.0)));
+    let old = of(1e5, two, "ext4");
+    let refused = compared_apart(&old, &of(2e5, twenty, "ext4"), 0.05).unwrap_err().to_string();
+    assert!(refused.contains("length of the runs must be the same"), "{refused}");
+    let moved = compared_apart(&old, &of(2e5, two, "tmpfs"), 0.05).unwrap();
+    assert_eq!((moved.rows.len(), &moved.differences[..]), (1, &["place: ext4 before, tmpfs now".to_owned()][..]));
+    // What is there on both sides is compared with itself, whatever else is like it.
+    let both = [of(5e4, two, "tmpfs"), old.clone()].concat();
+    let compared = compared_apart(&old, &both, 0.05).unwrap();
+    assert_eq!((compared.rows.len(), compared.only_new.len(), compared.differences.len()), (1, 1, 0));
+    assert_eq!(compared.judged().next().unwrap().verdict, Verdict::Same);
+    // Lines of before lengths and places were kept are compared as they were, and that is told.
+    let mut earlier = of(1e5, None, "ext4");
+    earlier.iter_mut().for_each(|record| record.places.clear());
+    let compared = compared_apart(&earlier, &old, 0.05).unwrap();
+    let told = ["length: not told before, runs of 2 s now", "place: not told before, ext4 now"].map(str::to_owned);
+    assert_eq!((compared.rows.len(), compared.only_old.len(), compared.differences), (1, 0, told.to_vec()));
+}
+
+/// A bench that does a row twice in each round, the second time at half the speed. Fails if both new runs stand beside the first old one.
+#[test]
+fn of_several_runs_of_a_round_each_has_a_partner_of_its_own() {
+    let twice = |factor: f64| -> Vec<Record> {
+        let round = |n| [record("log", "hard", n, 1e5 * factor), record("log", "hard", n, 5e4 * factor)];
+        (1..=6).flat_map(round).collect()
+    };
+    let compared = compare(&twice(1.0), &twice(1.1), Made::ByTurns, 0.05).unwrap();
+    let (low, high) = compared.judged().next().unwrap().interval.unwrap();
+    assert!((low - 1.1).abs() < 1e-9 && (high - 1.1).abs() < 1e-9, "{low} .. {high}");
 }
 
 #[test]

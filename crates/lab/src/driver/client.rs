@@ -6,7 +6,7 @@ use biombo_base::{ErrorKind, Result};
 use biombo_engine::Batch;
 
 use super::clock::RunClock;
-use super::pace::Pace;
+use super::pace::{Pace, wait_until};
 use super::run::{Settings, Until};
 use super::slowed::Slowed;
 use super::source::{Names, Request, Source, Supply};
@@ -123,6 +123,12 @@ impl<'a> Client<'a> {
         };
         let mut pace = Pace::new(settings.rate.filter(|_| !self.beside), self.thread, settings.threads);
         while self.operations < count {
+            // Its time ends before the schedule wants anything more: what is left of it belongs to the run all the same.
+            if pace.is_over(deadline_ns) {
+                wait_until(clock, deadline_ns);
+                self.ended_ns = self.ended_ns.max(deadline_ns);
+                break;
+            }
             let at_ns = pace.next_ns(self.ended_ns);
             let Some(request) = self.source.next(settings, supply, at_ns, &mut self.names)? else { break };
             if request.kind == OpKind::Batch {

@@ -48,18 +48,30 @@ impl Pace {
             Self::Closed => clock.now_ns(),
             Self::Open { issued, .. } => {
                 *issued += 1;
-                loop {
-                    let wait_ns = intended_ns.saturating_sub(clock.now_ns());
-                    if wait_ns == 0 {
-                        return intended_ns;
-                    }
-                    if wait_ns > SLEEP_SLACK_NS {
-                        std::thread::sleep(Duration::from_nanos(wait_ns - SLEEP_SLACK_NS));
-                    } else {
-                        std::thread::yield_now();
-                    }
-                }
+                wait_until(clock, intended_ns);
+                intended_ns
             }
+        }
+    }
+
+    /// Whether an open loop wants nothing more before `deadline_ns`. A closed one has its next operation at once.
+    pub(crate) fn is_over(&self, deadline_ns: u64) -> bool {
+        matches!(self, Self::Open { .. }) && self.next_ns(0) >= deadline_ns
+    }
+}
+
+/// Wait until so long after the run began.
+#[inline]
+pub(crate) fn wait_until(clock: &RunClock, at_ns: u64) {
+    loop {
+        let wait_ns = at_ns.saturating_sub(clock.now_ns());
+        if wait_ns == 0 {
+            return;
+        }
+        if wait_ns > SLEEP_SLACK_NS {
+            std::thread::sleep(Duration::from_nanos(wait_ns - SLEEP_SLACK_NS));
+        } else {
+            std::thread::yield_now();
         }
     }
 }

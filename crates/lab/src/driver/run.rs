@@ -6,6 +6,7 @@ use std::sync::{Barrier, OnceLock};
 
 use biombo_base::clock::monotonic_ns;
 use biombo_base::{Error, Result};
+use serde::{Deserialize, Serialize};
 
 use super::client::{Client, Shared};
 use super::clock::RunClock;
@@ -16,7 +17,8 @@ use crate::workload::shift::{Mark, MarkKind};
 use crate::workload::{Keys, Task, Values};
 
 /// When a run phase ends.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Until {
     /// After this many operations of all threads together.
     Operations(u64),
@@ -62,7 +64,7 @@ impl Settings {
 pub struct Ran {
     /// Operations finished, those of a client beside the others not counted.
     pub operations: u64,
-    /// From the common beginning to the last counted operation's end.
+    /// From the common beginning to the last counted operation's end; in an open loop by seconds to the end of these at least.
     pub seconds: f64,
     /// Operations per second: of a run that has a number of operations, by all of its time; of one that has a time, the sum of what each client
     /// did in its own, so that one which ended at once is not charged for another's last, slow operation.

@@ -85,6 +85,21 @@ fn a_run_by_seconds_ends_in_time() {
     assert!(ran.operations > 0);
 }
 
+/// Fails if a client waits for its next slot before it looks whether the run is over, or if what it then waited is not counted.
+#[test]
+fn an_open_loop_by_seconds_ends_with_them_however_far_its_next_slot_is() {
+    let target = memory();
+    let (keys, values) = (Keys::new(KeyFormat::Hashed, 16, 10_000).unwrap(), Values::new(50, 1.0, 1));
+    load(&target, &keys, &values, 100, 1, 1, &Progress::new()).unwrap();
+    let began = Instant::now();
+    let settings = Settings { until: Until::Seconds(0.2), rate: Some(0.1), ..settings(Workload::C, 100, 0, 2) };
+    let ran = run(&target, &settings, &keys, &values, &Progress::new()).unwrap();
+    let took = began.elapsed();
+    assert!(took >= Duration::from_millis(200) && took < Duration::from_secs(5), "{took:?}");
+    // One client's second slot is twenty seconds away, the other's first one ten.
+    assert!(ran.operations == 1 && ran.seconds >= 0.2 && ran.ops_per_s <= 5.0, "{ran:?}");
+}
+
 /// Answers at once, but stalls once for a fifth of a second.
 struct Stalls {
     calls: AtomicU64,

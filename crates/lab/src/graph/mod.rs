@@ -41,9 +41,11 @@ use kernel::{Answer, Answers};
 use loaded::{Live, Loaded, Of, Standings, Turn, on_pmem};
 use nodes::{Laid, Nodes, Teams};
 pub use nodes::{NodesPlan, Placing, Whole};
-pub use record::{Record, Step};
+pub use record::{Record, Step, parse_lines};
 pub use stream::BATCH;
 use stream::{Ingested, apply, shuffle};
+
+use crate::measure::Host;
 
 /// A layout that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,19 +262,20 @@ impl Bench<'_> {
         let csr = Csr::build(ids.len(), edges, *shape, &mut self.teams.dealt)?;
         let built = begun.elapsed().as_secs_f64();
         let stored = csr.edges();
+        let host = Host::here();
         let record = |bench: &Self, layout: Layout, media: Media, step: Step, seconds: f64| Record {
-            bench: "graph",
+            bench: record::BENCH.to_owned(),
             graph: bench.plan.graph.clone(),
             vertices: ids.len() as u64,
             edges: stored,
-            layout: layout.name(),
-            media: media.name(),
+            layout: layout.name().to_owned(),
+            media: media.name().to_owned(),
             pmem: None,
             pmem_is_played: None,
-            placement: bench.nodes.placings()[0].name(),
+            placement: bench.nodes.placings()[0].name().to_owned(),
             nodes: bench.nodes.count() as u32,
-            allocation: bench.nodes.allocation().name(),
-            bind: bench.nodes.bind().name(),
+            allocation: bench.nodes.allocation().name().to_owned(),
+            bind: bench.nodes.bind().name().to_owned(),
             threads: bench.threads,
             step,
             kernel: None,
@@ -295,6 +298,8 @@ impl Bench<'_> {
             edges_per_node: None,
             why: None,
             not_done: bench.nodes.not_done(),
+            host: Some(host.clone()),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         };
         let plan = self.plan;
         for layout in plan.layouts.iter().filter(|layout| plan.ingest && layout.is_dynamic()) {
@@ -370,7 +375,7 @@ impl Bench<'_> {
                 let edges = Owners::new(placement, nodes.count(), &load).edges_by_node(&csr, &mut self.teams.dealt);
                 let seconds = begun.elapsed().as_secs_f64();
                 each(&Record {
-                    placement: placement.name(),
+                    placement: placement.name().to_owned(),
                     edges_per_node: Some(edges),
                     ..record(self, self.plan.layouts[0], Media::Dram, Step::Placement, seconds)
                 })?;
@@ -396,11 +401,11 @@ impl Bench<'_> {
                         let (pmem, pmem_is_played) = behind.unzip();
                         let (count, bind) = nodes.of_turn(laid);
                         each(&Record {
-                            kernel: Some(kernel.name()),
+                            kernel: Some(kernel.name().to_owned()),
                             trial,
-                            placement: laid.name(),
+                            placement: laid.name().to_owned(),
                             nodes: count as u32,
-                            bind: bind.name(),
+                            bind: bind.name().to_owned(),
                             answer: Some(answer),
                             verified: Some(true),
                             stream_per_s,

@@ -1,9 +1,14 @@
 //! A step that was measured, as a line of JSON.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::Host;
+
+/// What [`Record::bench`] says of graphs: by it their lines are told from those of stores.
+pub(super) const BENCH: &str = "graph";
 
 /// What was done; see the [module](super).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
     /// The layout was made of all edges in memory.
@@ -18,11 +23,11 @@ pub enum Step {
     Kernel,
 }
 
-/// One measured step.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// One measured step. New fields may come, and lines of earlier versions are read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// `graph`.
-    pub bench: &'static str,
+    pub bench: String,
     /// As it was asked for.
     pub graph: String,
     /// How many it has.
@@ -30,27 +35,30 @@ pub struct Record {
     /// Stored edges: both directions of an undirected one.
     pub edges: u64,
     /// The layout's name.
-    pub layout: &'static str,
+    pub layout: String,
     /// The medium's name: of a kernel, where the lists are that it reads.
-    pub media: &'static str,
+    pub media: String,
     /// What is behind the medium `pmem`: MAP_SYNC, or what plays it. Of other media nothing.
     pub pmem: Option<String>,
     /// Whether that is something else than persistent memory.
     pub pmem_is_played: Option<bool>,
     /// The placement of vertices on NUMA nodes: of a kernel the one that it ran under, also where it was chosen by `auto`.
-    pub placement: &'static str,
+    #[serde(default)]
+    pub placement: String,
     /// NUMA nodes.
     pub nodes: u32,
     /// How memory comes to lie on them.
-    pub allocation: &'static str,
+    #[serde(default)]
+    pub allocation: String,
     /// Where threads run.
-    pub bind: &'static str,
+    #[serde(default)]
+    pub bind: String,
     /// Threads.
     pub threads: usize,
     /// What was done.
     pub step: Step,
     /// The kernel's name.
-    pub kernel: Option<&'static str>,
+    pub kernel: Option<String>,
     /// Counted from 1.
     pub trial: u32,
     /// How long it took.
@@ -90,11 +98,72 @@ pub struct Record {
     pub why: Option<String>,
     /// What of nodes, binding and allocation the machine could not do.
     pub not_done: Option<String>,
+    /// The machine; `null` in lines of before it was told.
+    #[serde(default)]
+    pub host: Option<Host>,
+    /// The version of this program; `null` as above.
+    #[serde(default)]
+    pub version: Option<String>,
 }
 
 impl Record {
     /// The medium, and what is behind it where that is not plain: `pmem (played by a file on ext4)`.
     pub fn media_text(&self) -> String {
-        self.pmem.as_ref().map_or_else(|| self.media.to_owned(), |behind| format!("{} ({behind})", self.media))
+        self.pmem.as_ref().map_or_else(|| self.media.clone(), |behind| format!("{} ({behind})", self.media))
+    }
+}
+
+/// The records among `lines`, and all other lines where they are: in the place of a record there is an empty one, so that whoever reads
+/// the others names the right ones.
+///
+/// # Errors
+/// `Invalid` for a line that says that it is a record of a graph, and is none; it names the line.
+pub fn parse_lines(lines: &str) -> biombo_base::Result<(Vec<Record>, String)> {
+    /// What tells lines apart.
+    #[derive(Deserialize)]
+    struct Kind {
+        bench: String,
+    }
+    let (mut records, mut others) = (Vec::new(), String::new());
+    for (line, at) in lines.split_inclusive('\n').zip(1..) {
+        let is_graph = serde_json::from_str::<Kind>(line).is_ok_and(|kind| kind.bench == BENCH);
+        if !is_graph {
+            others.push_str(line);
+            continue;
+        }
+        let record = serde_json::from_str(line)
+            .map_err(|e| biombo_base::Error::invalid(format!("line {at} is no record of a graph: {e}")))?;
+        records.push(record);
+        others.push('\n');
+    }
+    Ok((records, others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of the first version, which knew neither placements nor machines.
+    const FIRST: &str = concat!(
+        r#"{"bench":"graph","graph":"kron:4:4","vertices":16,"edges":90,"layout":"csr","media":"dram","nodes":1,"threads":2,"#,
+        r#""step":"kernel","kernel":"cc","trial":3,"seconds":0.5,"answer":"xxh3:00","verified":true,"edges_per_s":null,"#,
+        r#""bytes_per_edge":null}"#
+    );
+
+    /// Fails if a field without a default comes, if what is written is read otherwise, or if lines of stores are taken for those of
+    /// graphs, or lost.
+    #[test]
+    fn lines_of_earlier_versions_are_read_and_those_of_stores_stay_where_they_are() {
+        let text = format!("{{\"bench\":\"ycsb\"}}\n{FIRST}\n\n{{\"bench\":\"gra");
+        let (records, others) = parse_lines(&text).unwrap();
+        assert_eq!(others, "{\"bench\":\"ycsb\"}\n\n\n{\"bench\":\"gra");
+        let [first] = &records[..] else { panic!("one record: {records:?}") };
+        assert_eq!((first.step, first.kernel.as_deref(), first.seconds), (Step::Kernel, Some("cc"), 0.5));
+        assert_eq!((first.placement.as_str(), &first.host, &first.version), ("", &None, &None));
+        let now = Record { placement: "block".to_owned(), host: Some(Host::here()), ..first.clone() };
+        let line = serde_json::to_string(&now).unwrap();
+        assert_eq!(parse_lines(&line).unwrap(), (vec![now], "\n".to_owned()));
+        let broken = parse_lines("\n{\"bench\":\"graph\",\"edges\":-1}\n").unwrap_err();
+        assert!(broken.to_string().contains("line 2 is no record of a graph"), "{broken}");
     }
 }

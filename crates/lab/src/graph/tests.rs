@@ -43,9 +43,10 @@ fn every_step_is_measured_and_all_answers_are_the_same() {
     // twice over four layouts and one of them on pmem. On one node no placements are shown.
     assert_eq!(records.len(), 2 * (3 * 3 + 5 + 3 + 5 * 2 * 5));
     for kernel in Kernel::ALL {
-        let of: Vec<&Record> = records.iter().filter(|record| record.kernel == Some(kernel.name())).collect();
+        let of: Vec<&Record> =
+            records.iter().filter(|record| record.kernel.as_deref() == Some(kernel.name())).collect();
         assert_eq!(of.iter().map(|record| &record.answer).collect::<BTreeSet<_>>().len(), 1, "{}", kernel.name());
-        let layouts: Vec<_> = of.iter().map(|record| (record.layout, record.media)).collect();
+        let layouts: Vec<_> = of.iter().map(|record| (record.layout.as_str(), record.media.as_str())).collect();
         let in_memory = ["pma", "adjacency", "buffered"].map(|layout| (layout, "dram"));
         assert_eq!(layouts, [&[("csr", "dram"), ("csr", "pmem")], &in_memory[..]].concat().repeat(4), "in turns");
         assert!(of.iter().all(|record| record.verified == Some(true) && record.seconds > 0.0));
@@ -53,7 +54,8 @@ fn every_step_is_measured_and_all_answers_are_the_same() {
     let ingest: Vec<&Record> = records.iter().filter(|record| record.step == Step::Ingest).collect();
     let media = ["dram", "disk", "pmem"];
     let each = ["pma", "adjacency", "buffered"].map(|layout| media.map(|media| (layout, media))).concat().repeat(2);
-    assert_eq!(ingest.iter().map(|record| (record.layout, record.media)).collect::<Vec<_>>(), each);
+    let found: Vec<_> = ingest.iter().map(|record| (record.layout.as_str(), record.media.as_str())).collect();
+    assert_eq!(found, each);
     // What plays persistent memory is said, of that medium alone.
     for record in &records {
         let is_pmem = record.media == "pmem";
@@ -64,7 +66,7 @@ fn every_step_is_measured_and_all_answers_are_the_same() {
         assert_eq!(record.media_text(), format!("pmem ({behind})"));
     }
     let churned: Vec<&str> =
-        records.iter().filter(|record| record.step == Step::Churn).map(|record| record.layout).collect();
+        records.iter().filter(|record| record.step == Step::Churn).map(|record| record.layout.as_str()).collect();
     assert_eq!(churned, ["pma", "adjacency", "buffered"].repeat(2));
     assert!(ingest.iter().all(|record| record.edges_per_s > Some(0.0) && record.bytes_per_edge > Some(4.0)));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "graphs on disk are removed");
@@ -84,7 +86,7 @@ fn a_stream_of_updates_changes_no_answer_and_is_counted() {
     };
     let records = records(&plan).unwrap();
     let kernels: Vec<&Record> = records.iter().filter(|record| record.step == Step::Kernel).collect();
-    let answers: BTreeSet<_> = kernels.iter().map(|record| (record.kernel, &record.answer)).collect();
+    let answers: BTreeSet<_> = kernels.iter().map(|record| (&record.kernel, &record.answer)).collect();
     assert_eq!((kernels.len() as u64, answers.len()), (plan.runs(), 2));
     for record in kernels {
         let rate = record.stream_per_s;
@@ -123,18 +125,19 @@ fn placements_are_measured_in_turns_and_all_answers_are_the_same() {
         let said = records.last().and_then(|record| record.not_done.as_ref());
         assert!(said.is_some_and(|what| what.contains("persistent memory stay where its device is")), "{said:?}");
         let bound = bind.unwrap_or(Bind::RoundRobin).name();
-        let is_as_planned =
-            |record: &Record| (record.nodes, record.bind, record.allocation) == (3, bound, allocation.name());
+        let is_as_planned = |record: &Record| {
+            (record.nodes, record.bind.as_str(), record.allocation.as_str()) == (3, bound, allocation.name())
+        };
         assert!(records.iter().all(is_as_planned));
         let kernels: Vec<&Record> = records.iter().filter(|record| record.step == Step::Kernel).collect();
         for (turn, record) in kernels.iter().enumerate() {
             let placing = placings[turn % 5];
             assert!(placing.has(record), "{} instead of {}", record.placement, placing.name());
-            let name = if placing == Placing::Auto { record.placement } else { placing.name() };
+            let name = if placing == Placing::Auto { record.placement.as_str() } else { placing.name() };
             assert!(record.placement == name && name.parse::<Placement>().is_ok());
             assert_eq!(record.why.is_some(), placing == Placing::Auto);
         }
-        answers.extend(kernels.iter().map(|record| (record.kernel, record.answer.clone())));
+        answers.extend(kernels.iter().map(|record| (record.kernel.clone(), record.answer.clone())));
         for record in records.iter().filter(|record| record.step == Step::Placement) {
             let edges = record.edges_per_node.as_ref().unwrap();
             assert_eq!((edges.len(), edges.iter().sum::<u64>()), (3, record.edges));
@@ -165,7 +168,8 @@ fn a_graph_that_is_not_dealt_to_nodes_has_its_turns_among_those_that_are() {
     let records = records(&plan).unwrap();
     let kernels: Vec<&Record> = records.iter().filter(|record| record.step == Step::Kernel).collect();
     assert_eq!(kernels.len() as u64, plan.runs());
-    let turn = |record: &&Record| (record.layout, record.placement, record.nodes, record.bind);
+    let turns: Vec<_> =
+        kernels.iter().map(|r| (r.layout.as_str(), r.placement.as_str(), r.nodes, r.bind.as_str())).collect();
     let once = [
         ("csr", "no-nodes", 1, "none"),
         ("pma", "no-nodes", 1, "none"),
@@ -174,7 +178,7 @@ fn a_graph_that_is_not_dealt_to_nodes_has_its_turns_among_those_that_are() {
         ("pma", "remote", 2, "remote"),
     ];
     // Two trials with one thread and two with two.
-    assert_eq!(kernels.iter().map(turn).collect::<Vec<_>>(), once.repeat(4));
+    assert_eq!(turns, once.repeat(4));
     for placing in placings {
         assert_eq!(kernels.iter().filter(|record| record.layout == "pma" && placing.has(record)).count(), 4);
     }
@@ -248,7 +252,8 @@ fn the_static_layout_is_on_persistent_memory_where_that_is_asked_for() {
     {
         let plan = Plan { media, ..base.clone() };
         let records = records(&plan).unwrap();
-        let of = |step: Step| records.iter().filter(move |record| record.step == step).map(|record| record.media);
+        let of =
+            |step: Step| records.iter().filter(move |record| record.step == step).map(|record| record.media.as_str());
         assert_eq!(of(Step::Load).collect::<Vec<_>>(), expected);
         assert_eq!(of(Step::Kernel).collect::<Vec<_>>(), expected.repeat(2));
         assert_eq!(plan.runs(), 2 * expected.len() as u64);

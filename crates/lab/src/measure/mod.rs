@@ -9,7 +9,7 @@ pub mod process;
 pub mod random_reads;
 pub mod traffic;
 
-pub use device::{Device, file_system};
+pub use device::{Device, Place, file_system};
 pub use host::Host;
 pub use memory::MemoryLimit;
 pub use random_reads::random_reads_per_s;

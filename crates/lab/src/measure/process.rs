@@ -7,7 +7,7 @@ use super::Traffic;
 
 /// Bytes that this process had read from storage and caused to be written to it. Read: what was fetched because it was not in memory
 /// (`read_bytes` of `/proc/self/io`). Written: pages dirtied and direct writes, less pages that were dropped before they were written
-/// (`write_bytes` less `cancelled_write_bytes`). What a child did counts from the moment when it was waited for, and with it what its
+/// (`write_bytes` less `cancelled_write_bytes`; the latter stand beside). What a child did counts from the moment when it was waited for, and with it what its
 /// own children did. `None` where the kernel does not say.
 pub fn traffic() -> Option<Traffic> {
     parse_io(&std::fs::read_to_string("/proc/self/io").ok()?)
@@ -19,8 +19,9 @@ pub(super) fn traffic_of(process: u32) -> std::io::Result<Option<Traffic>> {
 }
 
 fn parse_io(text: &str) -> Option<Traffic> {
-    let written = field(text, "write_bytes:")?.saturating_sub(field(text, "cancelled_write_bytes:")?);
-    Some(Traffic { read_bytes: field(text, "read_bytes:")?, written_bytes: written })
+    let cancelled_bytes = field(text, "cancelled_write_bytes:")?;
+    let written_bytes = field(text, "write_bytes:")?.saturating_sub(cancelled_bytes);
+    Some(Traffic { read_bytes: field(text, "read_bytes:")?, written_bytes, cancelled_bytes })
 }
 
 /// The most memory that this process has had resident so far, in bytes; pages of mapped files count.
@@ -149,7 +150,8 @@ mod tests {
     #[test]
     fn dropped_pages_are_not_counted_as_written() {
         let text = "rchar: 1\nwchar: 2\nread_bytes: 3\nwrite_bytes: 1000\ncancelled_write_bytes: 300\n";
-        assert_eq!(parse_io(text), Some(Traffic { read_bytes: 3, written_bytes: 700 }));
+        let expected = Traffic { read_bytes: 3, written_bytes: 700, cancelled_bytes: 300 };
+        assert_eq!(parse_io(text), Some(expected));
         assert_eq!(parse_io("nothing"), None);
     }
 

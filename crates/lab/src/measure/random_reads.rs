@@ -1,4 +1,5 @@
-//! What the device itself gives: random reads of one block, past every cache, over the files of a store.
+//! What the device itself gives, or those that a run lies on together: random reads of one block, past every cache, over the files of a
+//! store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use biombo_base::{Error, Result};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
+use super::disk::linked;
 use crate::workload::Random;
 
 /// How long it is measured.
@@ -26,27 +28,15 @@ struct Extent {
     before: u64,
 }
 
-/// Random reads a second of 4 KiB, uniform over everything that is stored in files under `dir`, by `threads` threads that each
-/// have one read under way: the queue depth. `None` where there is nothing to read, or the file system has no O_DIRECT.
+/// Random reads a second of 4 KiB, uniform over everything that is stored in files under `dir` and what belongs to it on other devices, by
+/// `threads` threads that each have one read under way: the queue depth. `None` where there is nothing to read, or a file system has no
+/// O_DIRECT.
 ///
 /// Room that was only reserved is left out: the file system answers for it without the device.
 pub fn random_reads_per_s(dir: &Path, threads: u32) -> Result<Option<f64>> {
-    let io = RealIo::shared();
-    let mut extents = Vec::new();
-    let mut blocks = 0;
-    for path in files(dir).map_err(|e| Error::io(format!("list {}", dir.display()), e))?.into_iter().take(FILES_MAX) {
-        let failed = |e| Error::io(format!("read {}", path.display()), e);
-        let file = io.open(&path, OpenMode::READ_DIRECT).map_err(failed)?;
-        file.uncache();
-        for (from, to) in data(&path).map_err(failed)? {
-            let count = (to - from) / BLOCK_BYTES as u64;
-            if count > 0 {
-                extents.push(Extent { file: Arc::clone(&file), offset: from, before: blocks });
-                blocks += count;
-            }
-        }
-    }
-    if blocks == 0 || !is_direct(dir) {
+    let dirs = read_places(dir);
+    let (extents, blocks) = stored(&dirs)?;
+    if blocks == 0 || !dirs.iter().all(|dir| is_direct(dir)) {
         return Ok(None);
     }
     let stop = AtomicBool::new(false);
@@ -72,6 +62,35 @@ pub fn random_reads_per_s(dir: &Path, threads: u32) -> Result<Option<f64>> {
     });
     let total = total.map_err(|e| Error::io(format!("read at random under {}", dir.display()), e))?;
     Ok(Some(total as f64 / begun.elapsed().as_secs_f64()))
+}
+
+/// The directories whose files are read: `dir` and those on other devices.
+fn read_places(dir: &Path) -> Vec<PathBuf> {
+    linked(dir).into_iter().chain([dir.to_owned()]).collect()
+}
+
+/// Where the files under `dirs` have data, and how many blocks that is.
+fn stored(dirs: &[PathBuf]) -> Result<(Vec<Extent>, u64)> {
+    let io = RealIo::shared();
+    let mut extents = Vec::new();
+    let mut blocks = 0;
+    for dir in dirs {
+        let files = files(dir).map_err(|e| Error::io(format!("list {}", dir.display()), e))?;
+        // Each device has its part of what may be open.
+        for path in files.into_iter().take(FILES_MAX / dirs.len()) {
+            let failed = |e| Error::io(format!("read {}", path.display()), e);
+            let file = io.open(&path, OpenMode::READ_DIRECT).map_err(failed)?;
+            file.uncache();
+            for (from, to) in data(&path).map_err(failed)? {
+                let count = (to - from) / BLOCK_BYTES as u64;
+                if count > 0 {
+                    extents.push(Extent { file: Arc::clone(&file), offset: from, before: blocks });
+                    blocks += count;
+                }
+            }
+        }
+    }
+    Ok((extents, blocks))
 }
 
 /// All regular files under `dir`.
@@ -140,5 +159,17 @@ mod tests {
             let rate = random_reads_per_s(dir.path(), 2).unwrap();
             assert!(rate.is_some_and(|rate| rate > 1.0), "{rate:?}");
         }
+    }
+
+    /// Fails if what a run has on other devices is not read, which those then give nothing for.
+    #[test]
+    fn what_lies_on_other_devices_is_read_as_well() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::write(dir.path().join("a"), vec![1u8; 10 * BLOCK_BYTES]).unwrap();
+        std::fs::write(other.path().join("b"), vec![1u8; 20 * BLOCK_BYTES]).unwrap();
+        crate::measure::disk::link(dir.path(), &[other.path().to_owned()]).unwrap();
+        crate::measure::disk::settle(dir.path()).unwrap();
+        assert_eq!(read_places(dir.path()).len(), 2);
+        assert_eq!(stored(&read_places(dir.path())).unwrap().1, 30);
     }
 }

@@ -40,7 +40,8 @@ impl WorkerCommand {
     }
 }
 
-/// Do one run in a worker process; `observer` hears its phases and progress, and may interrupt it.
+/// Do one run in a worker process; `observer` hears its phases and progress, and may interrupt it. A worker tells its result when all is
+/// closed: where it ends badly after that, the record says how ([`Record::ended`]).
 pub fn launch(command: &WorkerCommand, spec: &RunSpec, observer: &mut dyn Observer) -> Result<Record> {
     let child = Command::new(&command.program)
         .args(&command.args)
@@ -95,21 +96,23 @@ pub fn launch(command: &WorkerCommand, spec: &RunSpec, observer: &mut dyn Observ
     let status = child.0.wait().map_err(|e| Error::io("wait for the worker", e))?;
     let messages = messages.join().unwrap_or_default();
     match outcome {
-        Some(Ok(record)) if status.success() => Ok(record),
-        Some(Ok(_)) => Err(died(spec, status, &messages, " after its result")),
+        Some(Ok(record)) => Ok(Record { ended: (!status.success()).then(|| how(status)), ..record }),
         Some(Err(message)) => Err(Error::new(ErrorKind::Io, format!("{}: {message}", spec.label()))),
-        None => Err(died(spec, status, &messages, "")),
+        None => {
+            let (how, words) = (how(status), said(&messages));
+            Err(Error::new(ErrorKind::Io, format!("{}: the worker process {how}{words}", spec.label())))
+        }
     }
 }
 
-fn died(spec: &RunSpec, status: ExitStatus, messages: &str, when: &str) -> Error {
-    let how = match (status.signal(), status.code()) {
+/// How a process ended.
+fn how(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
         (Some(9), _) => "was killed (signal 9; by somebody, or by the kernel for want of memory)".to_owned(),
         (Some(signal), _) => format!("crashed (signal {signal})"),
         (None, Some(code)) => format!("ended with status {code}"),
         (None, None) => "ended".to_owned(),
-    };
-    Error::new(ErrorKind::Io, format!("{}: the worker process {how}{when}{}", spec.label(), said(messages)))
+    }
 }
 
 fn said(messages: &str) -> String {
@@ -150,5 +153,31 @@ impl Drop for Guard {
             let _ = self.0.wait();
             below.wait(STOPPING_MAX);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Plan, Silent};
+    use crate::record::tests::record;
+
+    /// A library may crash when its process ends, after all was done. Fails if that costs the run, or if nobody is told.
+    #[test]
+    fn a_worker_that_ends_badly_after_its_result_has_given_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let lines = dir.path().join("lines");
+        let told = Event::Result { record: Box::new(record("log", "none", 1, 1_000.0)) };
+        std::fs::write(&lines, serde_json::to_string(&told).unwrap() + "\n").unwrap();
+        let spec = Plan { engines: vec!["log".into()], ..Plan::default() }.runs().remove(0);
+        let ended = |end: &str| {
+            let script = format!("cat >/dev/null; cat '{}'; {end}", lines.display());
+            let args = vec!["-c".to_owned(), script];
+            let command = WorkerCommand { program: "/bin/sh".into(), args, env: Vec::new(), silence_max: None };
+            launch(&command, &spec, &mut Silent).unwrap().ended
+        };
+        assert_eq!(ended("exit 0"), None);
+        assert_eq!(ended("exit 3").as_deref(), Some("ended with status 3"));
+        assert_eq!(ended("kill -SEGV $$").as_deref(), Some("crashed (signal 11)"));
     }
 }

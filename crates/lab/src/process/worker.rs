@@ -10,8 +10,8 @@ use biombo_engine::{Registry, Stats};
 
 use super::protocol::Event;
 use crate::amplification::{Sampler, live_bytes};
-use crate::driver::{self, Loaded, Progress, Ran, Settings, Until};
-use crate::measure::{Device, Host, MemoryLimit, disk, process, random_reads_per_s};
+use crate::driver::{self, Loaded, Progress, Ran, Settings};
+use crate::measure::{Device, Host, MemoryLimit, Place, disk, process, random_reads_per_s};
 use crate::record::{CompactionFigures, Latency, Load, Record, WafBy};
 use crate::spec::RunSpec;
 use crate::target::Moved;
@@ -89,11 +89,7 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
         records: spec.records,
         inserts: spec.inserts(),
         threads: spec.threads,
-        until: match spec.seconds {
-            _ if spec.once => Until::Once,
-            Some(seconds) => Until::Seconds(seconds),
-            None => Until::Operations(spec.operations),
-        },
+        until: spec.until(),
         rate: spec.rate,
         seed: spec.seed,
         // A trace over an empty store reads what is not there.
@@ -234,7 +230,7 @@ fn record(
         rate: spec.rate,
         seed: spec.seed,
         shift: match spec.task {
-            Task::Shift { shift } => Some(Shift { hot_records: Some(shift.hot(spec.records)), ..shift }),
+            Task::Shift { shift } => Some(Shift { hot_records: Some(shift.hot(spec.records)), ..shift.effective() }),
             _ => None,
         },
         traces: spec.traces.clone(),
@@ -245,6 +241,9 @@ fn record(
         read_amplification: None,
         space_amplification: None,
         amplification: None,
+        until: Some(spec.until()),
+        places: [&spec.dir].into_iter().chain(&spec.dirs).map(|dir| Place::of(dir)).collect(),
+        ended: None,
         first_error: ran.first_error,
         timeline: ran.timeline,
         engine_version,

@@ -17,7 +17,7 @@ const DOCUMENTED: &str = r#"{"bench":"ycsb","workload":"a","engine":"log","parti
  "host":{"cpu":"","cores":2,"kernel":""},"version":""}"#;
 
 /// What this version adds at the top.
-const ADDED: [&str; 19] = [
+const ADDED: [&str; 22] = [
     "unflushed_write_bytes",
     "workers",
     "distribution",
@@ -37,6 +37,9 @@ const ADDED: [&str; 19] = [
     "read_amplification",
     "space_amplification",
     "amplification",
+    "until",
+    "places",
+    "ended",
 ];
 
 /// What it adds to `compaction`.
@@ -93,6 +96,9 @@ pub(crate) fn record(engine: &str, partitioning: &str, repetition: u32, ops_per_
         read_amplification: None,
         space_amplification: None,
         amplification: None,
+        until: Some(Until::Operations(1_000)),
+        places: vec![Place { file_system: Some("ext4".into()), device: Some("sda1".into()) }],
+        ended: None,
         first_error: None,
         timeline: Timeline {
             bucket_seconds: 0.1,
@@ -149,16 +155,52 @@ fn lines_round_trip_and_a_bad_one_is_named() {
     assert!(error.to_string().starts_with("line 3 "), "{error}");
 }
 
+/// Fails if the lines of all other runs are refused for what a killed bench, or a trial that failed, leaves; or if more is overlooked.
+#[test]
+fn a_last_line_that_is_cut_and_runs_that_failed_are_left_out_and_said_and_anything_else_is_named() {
+    let records = [record("lmdb", "none", 1, 1_000.0), record("log", "none", 1, 2_000.0)];
+    let lines = to_lines(&records);
+    let left_out = |text: &str| {
+        let kept = parse_kept(text).unwrap();
+        assert_eq!(kept.records, records);
+        kept.left_out
+    };
+    assert_eq!(left_out(&lines), [""; 0]);
+    assert_eq!(left_out(lines.trim_end()), [""; 0], "the last line is whole");
+    let (first, rest) = lines.split_once('\n').unwrap();
+    // Wherever it stops; a trial that failed has `null` where a record has none.
+    let trial = r#"{"part":"race","failed":"no room\nnor time","engine":"log","planner":null,"repartition":null}"#;
+    for line in [first, trial] {
+        for length in [1, 9, 30, line.len() / 2, line.len() - 1] {
+            let said = left_out(&format!("{lines}{}", &line[..length]));
+            assert!(said.len() == 1 && said[0].starts_with("line 3, the last one, "), "{length}: {said:?}");
+        }
+    }
+    let wrong = first.replacen('{', r#"{"failed":"7 operations failed","#, 1);
+    let said = left_out(&format!("{first}\n{trial}\n\n{wrong}\n{rest}"));
+    assert_eq!(said, ["2 lines of runs that failed, such as line 2: no room"]);
+    for (text, number) in [
+        (format!("{}\n{rest}", &first[..30]), 1),
+        (format!("{lines}{}\n", &first[..30]), 3),
+        (format!("{first}\nwords\n{rest}"), 2),
+        (format!("{lines}words"), 3),
+    ] {
+        let error = parse_kept(&text).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("line {number} is no record")), "{error}");
+    }
+}
+
 /// A line of before there were phases: the names that came since left out. Fails if one of them is asked for.
 #[test]
 fn a_line_of_an_earlier_version_is_read() {
     let mut line: Value = serde_json::from_str(&to_lines(&[record("lmdb", "hard", 1, 1_000.0)])).unwrap();
     let object = line.as_object_mut().unwrap();
-    for name in ["read_amplification", "space_amplification", "amplification"] {
+    for name in ["read_amplification", "space_amplification", "amplification", "until", "places", "ended"] {
         assert!(object.remove(name).is_some(), "{name} is written");
     }
     for name in ADDED_TO_COMPACTION {
         assert!(object["compaction"].as_object_mut().unwrap().remove(name).is_some(), "{name} is written");
     }
-    assert_eq!(parse_lines(&line.to_string()).unwrap(), [record("lmdb", "hard", 1, 1_000.0)]);
+    let earlier = Record { until: None, places: Vec::new(), ..record("lmdb", "hard", 1, 1_000.0) };
+    assert_eq!(parse_lines(&line.to_string()).unwrap(), [earlier]);
 }

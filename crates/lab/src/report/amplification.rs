@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 use super::axis::{Linear, Log};
 use super::escape;
-use crate::amplification::{Amplification, PhaseFigures, Sides, Ways};
+use crate::amplification::{Amplification, OF_PHASES, PhaseFigures, Sides, Waf, Ways, note};
 use crate::record::Record;
 use crate::statistics::Spread;
 use crate::summary::{Row, Table};
@@ -275,6 +275,12 @@ impl<'a> Phase<'a> {
         Spread::of(self.wafs.iter().filter_map(|waf| waf.each()[way].copied())).map(|spread| spread.median)
     }
 
+    /// By the kernel, with a star where the engine says more.
+    fn waf_by_kernel(&self) -> String {
+        let starred = self.waf(2).and_then(|kernel| Waf::of(Some(kernel), self.waf(0).or(self.waf(1))));
+        starred.map_or_else(|| "-".to_owned(), |waf| figure(waf.figure) + waf.star())
+    }
+
     fn bytes(&self, of: impl Fn(&PhaseFigures) -> Option<u64>) -> String {
         told(self.median(|phase| of(phase).map(|n| n as f64)), bytes)
     }
@@ -310,7 +316,7 @@ fn figures(table: &Table) -> String {
                 phase.bytes(|p| Some(p.logical_write_bytes)),
                 waf(0),
                 waf(1),
-                waf(2),
+                phase.waf_by_kernel(),
                 waf(3),
                 phase.bytes(|p| Some(p.logical_read_bytes)),
                 read(|sides| sides.process),
@@ -334,7 +340,11 @@ fn figures(table: &Table) -> String {
             out.push_str("</tr>");
         }
     }
-    out.push_str("</tbody></table></div></div>");
+    out.push_str("</tbody></table></div>");
+    if let Some(stars) = note(&table.rows, &OF_PHASES) {
+        let _ = write!(out, "<p class=\"setting\">{}</p>", escape(&stars));
+    }
+    out.push_str("</div>");
     out
 }
 

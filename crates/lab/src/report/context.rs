@@ -11,11 +11,12 @@ use super::methods::methods;
 use super::plots::{Percentiles, Series, bars, latencies};
 use super::sweep::sweep;
 use super::timeline::Timelines;
-use crate::measure::Host;
+use crate::amplification::{OF_WHOLE, Waf, note};
+use crate::measure::{Host, Place};
 use crate::record::{Latency, Record};
 use crate::reproduce::Reproduction;
 use crate::statistics::{PAIRS_MIN, Ratio};
-use crate::summary::{Row, Table, bench_name, sweeps, tables};
+use crate::summary::{Criterion, Row, Table, bench_name, sweeps, tables};
 use crate::units::{bytes, count, duration_ns, plural as plural_of, size};
 use crate::workload::{Benchmark, Workload};
 
@@ -134,6 +135,7 @@ fn spread_note(tables: &[&Table]) -> String {
 fn body(table: &Table, engines: &[String]) -> Value {
     let kinds = distinct(table.rows.iter().flat_map(|row| row.latency.keys().cloned()));
     let timelines = Timelines::new(table);
+    let criterion = table.criterion();
     context! {
         sizes => format!("keys of {}, values of {}", size(table.key_bytes), size(table.value_bytes)),
         spread => spread_note(&[table]),
@@ -145,6 +147,7 @@ fn body(table: &Table, engines: &[String]) -> Value {
         layouts => Value::from(Serde(timelines.layouts())),
         timeline_note => timelines.note(),
         amplification => super::amplification::card(table),
+        stars => note(&table.rows, &OF_WHOLE).unwrap_or_default(),
         both => table.rows.iter().any(|row| row.partitioning == "none")
             && table.rows.iter().any(|row| row.partitioning != "none"),
         interval_note => if repetitions(table) >= PAIRS_MIN {
@@ -153,10 +156,14 @@ fn body(table: &Table, engines: &[String]) -> Value {
             "the smallest and largest ratio"
         },
         ratios => table.rows.iter().any(|row| row.ratio.is_some()),
+        tail => match &criterion {
+            Criterion::Throughput => None,
+            Criterion::Tail(kind) => Some(plural(kind)),
+        },
         errors => table.rows.iter().any(|row| row.errors > 0),
-        moving => Value::from(Serde(table.rows.iter().filter_map(moved).collect::<Vec<_>>())),
+        moving => Value::from(Serde(table.rows.iter().filter_map(|row| moved(row, &criterion)).collect::<Vec<_>>())),
         shifts => table.rows.iter().any(|row| row.moving.as_ref().is_some_and(|moving| moving.settled.is_some())),
-        rows => Value::from(Serde(table.rows.iter().flat_map(lines).collect::<Vec<_>>())),
+        rows => Value::from(Serde(table.rows.iter().flat_map(|row| lines(row, &criterion)).collect::<Vec<_>>())),
         costs => Value::from(Serde(table.rows.iter().map(cost).collect::<Vec<_>>())),
     }
 }
@@ -183,13 +190,19 @@ fn setting(tables: &[&Table]) -> String {
         [] => String::new(),
         some => format!("; keys are placed in partitions by {}", list(some)),
     };
+    let late = tables.iter().flat_map(|table| table.rows.iter().filter(move |row| table.is_behind(row)));
+    let late = distinct(late.map(|row| row.label.clone()));
+    let kept = if late.is_empty() { String::new() } else { format!(", which {} did not keep", list(&late)) };
+    let length = table.length().map_or(String::new(), |length| format!("; {length}"));
+    let places = distinct(rows().flat_map(|row| &row.records).flat_map(|record| &record.places).map(Place::to_string));
+    let lie = if places.is_empty() { String::new() } else { format!("; stores on {}", list(&places)) };
     let io = table.io.as_ref().map_or(String::new(), |io| format!("; files that are written no more are read by {io}"));
     let memory = table.memory_bytes.map_or(String::new(), |limit| {
         format!("; {} of memory for each run, the kernel's cache of its files included", bytes(limit as f64))
     });
     format!(
         "{}{work}. {} records with keys of {} and values of {}{}; writes acknowledged at {}; {} of cache \
-         for each store{memory}{io}{placed}; {}.",
+         for each store{memory}{io}{placed}; {}{kept}{length}{lie}.",
         table.bench_name(),
         count(table.records as f64),
         sizes(|t| t.key_bytes),
@@ -245,7 +258,7 @@ struct Line {
     raw: Vec<usize>,
 }
 
-fn lines(row: &Row) -> Vec<Line> {
+fn lines(row: &Row, criterion: &Criterion) -> Vec<Line> {
     row.latency
         .iter()
         .enumerate()
@@ -267,8 +280,8 @@ fn lines(row: &Row) -> Vec<Line> {
                 kinds: row.latency.len(),
                 ratio: row.ratio.map_or(String::new(), |ratio| format!("{:.2}", ratio.median)),
                 interval: row.ratio.map_or(String::new(), interval),
-                ratio_class: row.ratio.as_ref().map_or("", class),
-                waf: row.waf.map_or("-".to_owned(), |waf| format!("{waf:.2}")),
+                ratio_class: row.ratio.as_ref().map_or("", |ratio| class(ratio, criterion)),
+                waf: Waf::of_whole(row).map_or("-".to_owned(), Waf::text),
                 disk: bytes(row.disk_bytes),
                 memory: bytes(row.rss_bytes),
                 load: load.map_or("-".to_owned(), |s| count(s.median)),
@@ -295,10 +308,11 @@ struct Cost {
 fn cost(row: &Row) -> Cost {
     let known = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let waf = |waf: Option<f64>| known(waf.map(|waf| format!("{waf:.2}")));
+    let by_kernel = row.waf_by.process.and_then(|kernel| Waf::of(Some(kernel), row.waf_by.engine));
     let compaction = &row.compaction;
     Cost {
         label: row.label.clone(),
-        waf: [waf(row.waf_by.process), waf(row.waf_by.engine), waf(row.waf_by.device)],
+        waf: [known(by_kernel.map(Waf::text)), waf(row.waf_by.engine), waf(row.waf_by.device)],
         cpu: known(row.cpu_seconds.map(|seconds| duration_ns(seconds * 1e9))),
         compactions: known(compaction.count.map(|n| count(n as f64))),
         time: known(compaction.seconds.map(|seconds| duration_ns(seconds * 1e9))),
@@ -329,22 +343,22 @@ struct Against {
 }
 
 impl Against {
-    fn of(ratio: Option<Ratio>) -> Self {
+    fn of(ratio: Option<Ratio>, criterion: &Criterion) -> Self {
         ratio.map_or_else(Self::default, |ratio| Self {
             ratio: format!("{:.2}", ratio.median),
             interval: interval(ratio),
-            class: class(&ratio),
+            class: class(&ratio, criterion),
         })
     }
 }
 
-fn moved(row: &Row) -> Option<Moved> {
+fn moved(row: &Row, criterion: &Criterion) -> Option<Moved> {
     let moving = row.moving.as_ref()?;
     Some(Moved {
         label: row.name.clone(),
         still: moving.still.clone().unwrap_or_else(|| "none was measured".to_owned()),
-        ratio: Against::of(moving.ratio),
-        settled: Against::of(moving.settled),
+        ratio: Against::of(moving.ratio, criterion),
+        settled: Against::of(moving.settled, &Criterion::Throughput),
         settles: moving.settles_seconds.map_or("-".to_owned(), |seconds| duration_ns(seconds * 1e9)),
         plans: count(moving.plans),
         units: count(moving.units),

@@ -1,14 +1,15 @@
 //! What the figures say, in a line each: the fastest of every workload, and what partitioning and moving did to each engine.
 //!
 //! A card stands for a workload in one setting, over all sizes of a sweep; where these are too many, for a workload in all its settings, or
-//! for a whole bench: none is left out because others came before it.
+//! for a whole bench: none is left out because others came before it. In an open loop throughput is given: there the 99th percentiles tell
+//! who is ahead.
 
 use serde::Serialize;
 
-use super::context::list;
-use crate::statistics::Ratio;
-use crate::summary::{Row, Table, sweeps};
-use crate::units::count;
+use super::context::{distinct, list, plural};
+use crate::statistics::{Ratio, Spread};
+use crate::summary::{Criterion, Row, Table, sweeps};
+use crate::units::{count, duration_ns};
 
 /// One finding: what it is about, its figure, and what that means.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,11 +43,12 @@ pub(crate) fn findings(tables: &[Table]) -> Vec<Finding> {
             })
         })
         .map(|(table, row, ratio, base)| {
+            let criterion = table.criterion();
             let finding = Finding {
                 about: format!("{}, {}", row.label, table.heading()),
                 figure: format!("{:.2} ×", ratio.median),
-                text: meaning(&ratio, base),
-                class: class(&ratio),
+                text: meaning(&ratio, &criterion, base),
+                class: class(&ratio, &criterion),
             };
             (ratio.median.ln().abs(), finding)
         })
@@ -62,7 +64,7 @@ fn groups(tables: &[Table]) -> Vec<(String, Vec<&Table>)> {
     let by = |name: &dyn Fn(&Table) -> String| {
         let mut groups: Vec<(String, Vec<&Table>)> = Vec::new();
         for table in tables {
-            let name = name(table);
+            let name = name(table) + if table.rate.is_some() { ", open loop" } else { "" };
             match groups.iter_mut().find(|(other, _)| *other == name) {
                 Some((_, tables)) => tables.push(table),
                 None => groups.push((name, vec![table])),
@@ -85,13 +87,12 @@ fn workload(table: &Table) -> String {
 /// The fastest in each of `tables`, which together are called `name`.
 fn fastest(name: &str, tables: &[&Table]) -> Option<Finding> {
     let leads: Vec<Lead<'_>> = tables.iter().filter_map(|table| Lead::of(table)).collect();
-    let best: Vec<&Row> = leads.iter().map(|lead| lead.first).collect();
     let is_contested = leads.iter().any(|lead| lead.second.is_some());
     let mut winners: Vec<(&str, usize)> = Vec::new();
-    for row in &best {
-        match winners.iter_mut().find(|(label, _)| *label == row.label) {
+    for lead in &leads {
+        match winners.iter_mut().find(|(label, _)| *label == lead.first.label) {
             Some((_, times)) => *times += 1,
-            None => winners.push((row.label.as_str(), 1)),
+            None => winners.push((lead.first.label.as_str(), 1)),
         }
     }
     winners.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
@@ -100,39 +101,74 @@ fn fastest(name: &str, tables: &[&Table]) -> Option<Finding> {
         1 => (*first).to_owned(),
         many => {
             let named =
-                winners.iter().take(NAMES_MAX).map(|(label, times)| format!("{label} in {times} of {}", best.len()));
+                winners.iter().take(NAMES_MAX).map(|(label, times)| format!("{label} in {times} of {}", leads.len()));
             let more = if many > NAMES_MAX { format!(" and {} more", many - NAMES_MAX) } else { String::new() };
             named.collect::<Vec<_>>().join(", ") + &more
         }
     };
-    let figures = || best.iter().map(|row| row.ops_per_s.median);
+    let figures = || leads.iter().map(|lead| lead.spread.median);
     let (low, high) = (figures().reduce(f64::min)?, figures().reduce(f64::max)?);
     let over = if tables.len() > 1 { format!(" ({} of them)", tables.len()) } else { String::new() };
+    let (contested, alone) = titles(&leads);
+    let (show, unit): (fn(f64) -> String, &str) = match leads.first()?.criterion {
+        Criterion::Throughput => (count, "/s"),
+        Criterion::Tail(_) => (duration_ns, ""),
+    };
+    let ahead = if is_contested { text + &doubts(&leads) } else { format!("{text}, measured alone") };
     Some(Finding {
-        about: if is_contested { format!("Fastest in {name}{over}") } else { format!("Throughput in {name}{over}") },
-        figure: if low < high { format!("{} to {}/s", count(low), count(high)) } else { format!("{}/s", count(high)) },
-        text: if is_contested { text + &doubts(&leads) } else { format!("{text}, measured alone") },
+        about: format!("{} in {name}{over}", if is_contested { contested } else { alone }),
+        figure: if low < high {
+            format!("{} to {}{unit}", show(low), show(high))
+        } else {
+            format!("{}{unit}", show(high))
+        },
+        text: ahead + &behind(&leads),
         class: "",
     })
 }
 
+/// How a card begins where somebody is ahead of others, and where nobody else was measured. Its tables are all of open loops, or none is.
+fn titles(leads: &[Lead<'_>]) -> (String, String) {
+    let criteria = distinct(leads.iter().map(|lead| &lead.criterion));
+    match criteria.as_slice() {
+        [Criterion::Throughput] => ("Fastest".to_owned(), "Throughput".to_owned()),
+        [Criterion::Tail(kind)] => {
+            let kinds = plural(kind);
+            (format!("Shortest p99 of {kinds}"), format!("p99 of {kinds}"))
+        }
+        _ => ("Shortest p99".to_owned(), "p99".to_owned()),
+    }
+}
+
 /// Who is ahead in a table by the median, and what that is worth.
 struct Lead<'a> {
+    criterion: Criterion,
     first: &'a Row,
+    /// The figures of the first.
+    spread: Spread,
     second: Option<&'a Row>,
     /// Those whose runs, from the slowest to the fastest, meet those of the first: chance may have put it before them.
     met: Vec<&'a Row>,
+    /// Those that did less than an open loop asked for.
+    behind: Vec<&'a Row>,
 }
 
 impl<'a> Lead<'a> {
     fn of(table: &'a Table) -> Option<Self> {
-        let mut rows: Vec<&Row> = competitors(table).collect();
-        rows.sort_by(by_throughput);
-        let first = rows.pop()?;
+        let criterion = table.criterion();
+        let mut rows: Vec<(&Row, Spread)> =
+            competitors(table).filter_map(|row| Some((row, criterion.spread(row)?))).collect();
+        rows.sort_by(|(_, a), (_, b)| criterion.order(a.median, b.median));
+        let (first, spread) = rows.pop()?;
         rows.reverse();
-        let second = rows.first().copied();
-        let met = rows.into_iter().filter(|row| row.ops_per_s.max >= first.ops_per_s.min).collect();
-        Some(Self { first, second, met })
+        let second = rows.first().map(|(row, _)| *row);
+        let meets = |other: &Spread| match criterion {
+            Criterion::Throughput => other.max >= spread.min,
+            Criterion::Tail(_) => other.min <= spread.max,
+        };
+        let met = rows.iter().filter(|(_, other)| meets(other)).map(|(row, _)| *row).collect();
+        let behind = competitors(table).filter(|row| table.is_behind(row)).collect();
+        Some(Self { criterion, first, spread, second, met, behind })
     }
 
     /// The first or the second, where it has too few runs to be told apart from anything.
@@ -154,11 +190,7 @@ fn doubts(leads: &[Lead<'_>]) -> String {
                 format!(", beside {runs} of {}", row.label)
             }
         });
-        let mut met: Vec<String> = lead.met.iter().take(NAMES_MAX).map(|row| row.label.clone()).collect();
-        if lead.met.len() > NAMES_MAX {
-            met.push(format!("{} more", lead.met.len() - NAMES_MAX));
-        }
-        return if met.is_empty() { few } else { format!("{few}, not told apart from {}", list(&met)) };
+        return if lead.met.is_empty() { few } else { format!("{few}, not told apart from {}", named(&lead.met)) };
     }
     let of = |words: &str, is: &dyn Fn(&Lead<'_>) -> bool| match leads.iter().filter(|lead| is(lead)).count() {
         0 => None,
@@ -170,20 +202,32 @@ fn doubts(leads: &[Lead<'_>]) -> String {
     if all.is_empty() { String::new() } else { format!("; {}", all.join(", ")) }
 }
 
+/// Who did not keep the rate of an open loop, to be said of a card's figures, which have what waited for them in them.
+fn behind(leads: &[Lead<'_>]) -> String {
+    let rows: Vec<&Row> = leads.iter().flat_map(|lead| lead.behind.iter().copied()).collect();
+    if rows.is_empty() { String::new() } else { format!("; the rate was not kept by {}", named(&rows)) }
+}
+
+/// Some of `rows` by name, each once, and how many more there are.
+fn named(rows: &[&Row]) -> String {
+    let mut names = distinct(rows.iter().map(|row| row.label.clone()));
+    let more = names.len().saturating_sub(NAMES_MAX);
+    names.truncate(NAMES_MAX);
+    names.extend((more > 0).then(|| format!("{more} more")));
+    list(&names)
+}
+
 /// The null engine is what the driver costs, no competitor; nor is a row with wrong answers.
 fn competitors(table: &Table) -> impl Iterator<Item = &Row> {
     table.rows.iter().filter(|row| row.engine != crate::null::NAME && row.errors == 0)
 }
 
-fn by_throughput(a: &&Row, b: &&Row) -> std::cmp::Ordering {
-    a.ops_per_s.median.total_cmp(&b.ops_per_s.median)
-}
-
 /// Only an interval that leaves out 1 shows a difference.
-pub(crate) fn class(ratio: &Ratio) -> &'static str {
+pub(crate) fn class(ratio: &Ratio, criterion: &Criterion) -> &'static str {
+    let (above, below) = if criterion.is_larger_better() { ("good", "bad") } else { ("bad", "good") };
     match ratio.interval {
-        Some((low, _)) if low > 1.0 => "good",
-        Some((_, high)) if high < 1.0 => "bad",
+        Some((low, _)) if low > 1.0 => above,
+        Some((_, high)) if high < 1.0 => below,
         _ => "",
     }
 }
@@ -192,19 +236,26 @@ pub(crate) fn class(ratio: &Ratio) -> &'static str {
 const ALIKE: f64 = 0.05;
 
 /// A ratio to `base` in words.
-fn meaning(ratio: &Ratio, base: &str) -> String {
+fn meaning(ratio: &Ratio, criterion: &Criterion, base: &str) -> String {
+    let (of, [faster, slower, alike, by]) = match criterion {
+        Criterion::Throughput => (String::new(), ["faster than", "slower than", "about as fast as", "of"]),
+        Criterion::Tail(kind) => (
+            format!("p99 of {}: ", plural(kind)),
+            ["shorter than that of", "longer than that of", "about as long as that of", "by that of"],
+        ),
+    };
     match ratio.interval {
         Some((low, high)) => {
-            let verdict = match class(ratio) {
-                "good" => "faster than",
-                "bad" => "slower than",
-                _ if low >= 1.0 - ALIKE && high <= 1.0 + ALIKE => "about as fast as",
+            let verdict = match class(ratio, criterion) {
+                "good" => faster,
+                "bad" => slower,
+                _ if low >= 1.0 - ALIKE && high <= 1.0 + ALIKE => alike,
                 _ => "undecided, as pairs differ too much, beside",
             };
-            format!("{verdict} {base}; 95 % interval {low:.2} to {high:.2} over {} pairs", ratio.pairs)
+            format!("{of}{verdict} {base}; 95 % interval {low:.2} to {high:.2} over {} pairs", ratio.pairs)
         }
         None => format!(
-            "of {base}; {} pair{}, too few for an interval",
+            "{of}{by} {base}; {} pair{}, too few for an interval",
             ratio.pairs,
             if ratio.pairs == 1 { "" } else { "s" }
         ),
@@ -220,14 +271,54 @@ mod tests {
     #[test]
     fn only_an_interval_that_leaves_out_one_is_a_difference() {
         let of = |interval| Ratio { median: 1.02, min: 0.9, max: 1.1, pairs: 9, interval };
-        assert_eq!(class(&of(Some((1.01, 1.03)))), "good");
-        assert_eq!(class(&of(Some((0.97, 1.03)))), "");
-        assert_eq!(class(&of(Some((0.90, 0.99)))), "bad");
-        assert_eq!(class(&of(None)), "");
-        assert!(meaning(&of(Some((0.97, 1.03))), "it").starts_with("about as fast as it;"));
+        let class = |interval| class(&of(interval), &Criterion::Throughput);
+        assert_eq!(class(Some((1.01, 1.03))), "good");
+        assert_eq!(class(Some((0.97, 1.03))), "");
+        assert_eq!(class(Some((0.90, 0.99))), "bad");
+        assert_eq!(class(None), "");
+        let meaning = |ratio| meaning(&ratio, &Criterion::Throughput, "it");
+        assert!(meaning(of(Some((0.97, 1.03)))).starts_with("about as fast as it;"));
         // Twice as fast in the median, and nobody knows: to call that no difference would mislead.
-        assert!(meaning(&Ratio { median: 2.1, ..of(Some((0.6, 3.0))) }, "it").starts_with("undecided"));
-        assert!(meaning(&of(None), "it").contains("too few"));
+        assert!(meaning(Ratio { median: 2.1, ..of(Some((0.6, 3.0))) }).starts_with("undecided"));
+        assert!(meaning(of(None)).contains("too few"));
+    }
+
+    /// Fails if those that do what was given to all of them are called equally fast, if the longer tail is the better one, or if nobody is
+    /// told who could not keep up.
+    #[test]
+    fn cards_of_an_open_loop_are_of_its_tails_and_name_who_did_not_keep_the_rate() {
+        let mut records = Vec::new();
+        for repetition in 1..=9 {
+            for (engine, layout, ops, p99) in [
+                ("log", "none", 40_000.0, 4_000),
+                ("log", "hard", 40_000.0, 1_000),
+                ("lmdb", "none", 30_000.0, 9_000_000),
+            ] {
+                let mut record = record(engine, layout, repetition, ops);
+                record.rate = Some(40_000.0);
+                if let Some(update) = record.latency_ns.get_mut("update") {
+                    update.p99 = p99;
+                }
+                records.push(record);
+            }
+        }
+        let found = findings(&tables(&records));
+        assert_eq!(found[0].about, "Shortest p99 of updates in workload A, 2 threads");
+        assert_eq!(found[0].text, "log hard-8; the rate was not kept by lmdb");
+        assert_eq!(found[0].figure, "1.00 µs");
+        assert_eq!((found[1].figure.as_str(), found[1].class), ("0.25 ×", "good"));
+        assert!(found[1].text.starts_with("p99 of updates: shorter than that of the engine used directly; "));
+        // A closed loop beside it is another matter, also where there is no room for a card each.
+        let mut many = records.clone();
+        for threads in 1..=7 {
+            for rate in [None, Some(40_000.0)] {
+                many.extend(records.iter().cloned().map(|record| crate::record::Record { threads, rate, ..record }));
+            }
+        }
+        let about: Vec<String> = findings(&tables(&many)).into_iter().map(|finding| finding.about).collect();
+        assert!(about.iter().any(|about| about == "Fastest in workload A (7 of them)"), "{about:?}");
+        let open = "Shortest p99 of updates in workload A, open loop (7 of them)";
+        assert!(about.iter().any(|about| about == open), "{about:?}");
     }
 
     #[test]

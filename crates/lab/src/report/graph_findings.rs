@@ -28,16 +28,19 @@ fn with_most_threads<'a>(turns: Vec<Turns<'a>>) -> Vec<Turns<'a>> {
     turns.into_iter().filter(|turns| Some(turns.first().threads) == most).collect()
 }
 
+/// Where something was done.
+fn place<'a>(turns: &Turns<'a>) -> (&'a str, &'a str, u32, &'a str, bool) {
+    let Record { media, placement, nodes, bind, why, .. } = turns.first();
+    (media, placement, *nodes, bind, why.is_some())
+}
+
 /// What the kernels of each layout take beside those of `csr` in the same place.
 fn kernels(graph: &str, records: &[&Record]) -> Vec<Finding> {
     let mut ratios: Vec<(String, Vec<(f64, &str)>)> = Vec::new();
-    for kernel in distinct(records.iter().filter_map(|record| record.kernel)) {
-        let its: Vec<&Record> = records.iter().copied().filter(|record| record.kernel == Some(kernel)).collect();
+    for kernel in distinct(records.iter().filter_map(|record| record.kernel.as_deref())) {
+        let is_its = |record: &&Record| record.kernel.as_deref() == Some(kernel);
+        let its: Vec<&Record> = records.iter().copied().filter(is_its).collect();
         let turns = with_most_threads(Turns::of(&its));
-        let place = |turns: &Turns<'_>| {
-            let first = turns.first();
-            (first.media, first.placement, first.nodes, first.bind, first.why.is_some())
-        };
         let is_csr = |turns: &Turns<'_>| turns.first().layout == Layout::Csr.name();
         for one in turns.iter().filter(|turns| !is_csr(turns)) {
             let Some(csr) = turns.iter().find(|other| is_csr(other) && place(other) == place(one)) else { continue };
@@ -76,7 +79,8 @@ fn ingest(graph: &str, records: &[&Record]) -> Vec<Finding> {
     let finding = |turns: Turns<'_>| {
         let (first, now) = (turns.first(), rate(&turns)?);
         let of_one = alone.iter().find(|other| {
-            (other.first().layout, other.first().media) == (first.layout, first.media) && first.threads > 1
+            let other = other.first();
+            (&other.layout, &other.media) == (&first.layout, &first.media) && first.threads > 1
         });
         let times = of_one.and_then(rate).map_or(String::new(), |one| format!(", {:.2} times one", now / one));
         let threads = format!("with {} thread{}{times}", first.threads, if first.threads == 1 { "" } else { "s" });
@@ -91,7 +95,7 @@ fn memory(graph: &str, records: &[&Record]) -> Vec<Finding> {
     let its: Vec<&Record> = records.iter().copied().filter(|record| record.step == Step::Load).collect();
     let mut each: Vec<(&str, f64)> = Vec::new();
     for turns in Turns::of(&its) {
-        let layout = turns.first().layout;
+        let layout = turns.first().layout.as_str();
         if let Some(bytes) = turns.spread(|record| record.bytes_per_edge)
             && each.iter().all(|(other, _)| *other != layout)
         {

@@ -6,37 +6,52 @@ use serde::Serialize;
 
 use super::again::reproduced;
 use super::context::{COLOURS, distinct};
-use super::date;
 use super::graph_findings::findings;
 use super::plots::{Series, bars_of};
+use super::{date, escape};
 use crate::graph::{Layout, Placing, Record, Step, Whole};
 use crate::measure::Host;
 use crate::reproduce::Reproduction;
 use crate::statistics::Spread;
-use crate::units::{count, duration_ns};
+use crate::units::{count, duration_ns, plural};
 
 pub(super) fn page(records: &[Record], again: Option<&Reproduction>, lines: String) -> Value {
     let graphs = distinct(records.iter().map(|record| record.graph.as_str()));
     let layouts: Vec<String> = Layout::ALL.iter().map(|layout| layout.name().to_owned()).collect();
-    let host = Host::here();
     context! {
         again => again.map(|again| reproduced(again, &layouts)),
         title => again.map_or_else(|| format!("Graphs: {}", graphs.join(", ")), |again| again.title.to_owned()),
-        lead => format!(
-            "{} steps, {}, on {} ({} core{}), Linux {}, biombo {}",
-            records.len(),
-            date::today(),
-            host.cpu,
-            host.cores,
-            if host.cores == 1 { "" } else { "s" },
-            host.kernel,
-            env!("CARGO_PKG_VERSION")
-        ),
+        lead => lead(records),
         findings => Value::from(Serde(findings(records))),
         sections => graphs.iter().map(|graph| section(graph, records)).collect::<Vec<_>>(),
         methods => methods(records),
         records => lines,
     }
+}
+
+/// How many steps, on which machines, by which versions: of lines that do not say it, these.
+fn lead(records: &[Record]) -> String {
+    let here = Host::here();
+    let machine = |record: &Record| {
+        let Host { cpu, cores, kernel } = record.host.as_ref().unwrap_or(&here);
+        format!("{cpu} ({}), Linux {kernel}", plural(u64::from(*cores), "core"))
+    };
+    let machines = distinct(records.iter().map(machine));
+    let versions = distinct(records.iter().map(|r| r.version.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"))));
+    let mixed = if machines.len() > 1 { ". Figures of different machines do not compare" } else { "" };
+    format!(
+        "{} steps, {}, on {}, biombo {}{mixed}",
+        records.len(),
+        date::today(),
+        machines.join("; "),
+        versions.join(", ")
+    )
+}
+
+/// What trials of one thing have in common.
+fn kind(record: &Record) -> (&str, &str, &str, u32, &str, usize, bool) {
+    let Record { layout, media, placement, nodes, bind, threads, why, .. } = record;
+    (layout, media, placement, *nodes, bind, *threads, why.is_some())
 }
 
 /// What is measured again and again: all trials of it.
@@ -47,13 +62,9 @@ pub(super) struct Turns<'a> {
 impl<'a> Turns<'a> {
     /// Those of `records`, in the order of their first.
     pub(super) fn of(records: &[&'a Record]) -> Vec<Self> {
-        let alike = |a: &Record, b: &Record| {
-            let of = |r: &Record| (r.layout, r.media, r.placement, r.nodes, r.bind, r.threads, r.why.is_some());
-            of(a) == of(b)
-        };
         let mut all: Vec<Self> = Vec::new();
         for record in records {
-            match all.iter_mut().find(|turns| alike(turns.records[0], record)) {
+            match all.iter_mut().find(|turns| kind(turns.records[0]) == kind(record)) {
                 Some(turns) => turns.records.push(record),
                 None => all.push(Self { records: vec![record] }),
             }
@@ -100,17 +111,18 @@ fn has_no_nodes(record: &Record) -> bool {
 }
 
 fn placement(record: &Record) -> String {
-    if record.why.is_some() { format!("auto: {}", record.placement) } else { record.placement.to_owned() }
+    if record.why.is_some() { format!("auto: {}", record.placement) } else { record.placement.clone() }
 }
 
 fn section(graph: &str, records: &[Record]) -> Value {
     let records: Vec<&Record> = records.iter().filter(|record| record.graph == graph).collect();
     let of = |step: Step| records.iter().copied().filter(move |record| record.step == step).collect::<Vec<_>>();
-    let kernels = distinct(records.iter().filter_map(|record| record.kernel));
+    let kernels = distinct(records.iter().filter_map(|record| record.kernel.as_deref()));
     let mut plots = Vec::new();
     let mut rows = Vec::new();
     for kernel in kernels {
-        let its: Vec<&Record> = records.iter().copied().filter(|record| record.kernel == Some(kernel)).collect();
+        let is_its = |record: &&Record| record.kernel.as_deref() == Some(kernel);
+        let its: Vec<&Record> = records.iter().copied().filter(is_its).collect();
         let turns = Turns::of(&its);
         let base = base(&turns);
         plots.push(speed_ups(kernel, &turns, base));
@@ -195,13 +207,13 @@ fn speed_ups(kernel: &str, turns: &[Turns<'_>], base: Option<f64>) -> Value {
         Some((turns.series(label), spread))
     });
     let bars: Vec<_> = bars.collect();
-    let first = turns.first().map_or(String::new(), |turns| turns.first().layout.to_owned());
+    let first = turns.first().map_or(String::new(), |turns| turns.first().layout.clone());
     let is_csr = turns.iter().any(|turns| turns.first().layout == Layout::Csr.name() && turns.first().threads == 1);
     let by = if is_csr { "csr with 1 thread".to_owned() } else { first };
     context! {
         title => kernel,
         note => format!("how many times as fast as {by}; longer is better"),
-        plot => bars_of(&bars, &format!("times as fast as {by}"), &|figure| format!("{figure:.2}")),
+        plot => bars_of(&bars, &format!("times as fast as {}", escape(&by)), &|figure| format!("{figure:.2}")),
     }
 }
 
@@ -236,7 +248,7 @@ fn step_name(step: Step) -> &'static str {
 struct Line {
     first: bool,
     step: String,
-    layout: &'static str,
+    layout: String,
     media: String,
     placement: String,
     threads: usize,
@@ -258,7 +270,7 @@ fn lines(step: &str, turns: &[Turns<'_>], base: Option<f64>) -> Vec<Line> {
         Line {
             first: at == 0,
             step: step.to_owned(),
-            layout: first.layout,
+            layout: first.layout.clone(),
             media: first.media_text(),
             placement: match first.kernel {
                 Some(_) if first.nodes > 1 || has_no_nodes(first) => placement(first),
@@ -287,7 +299,7 @@ fn bytes(turns: &Turns<'_>) -> String {
 fn kept(turns: &Turns<'_>) -> String {
     let sum = |of: fn(&Record) -> Option<usize>| {
         let of: Vec<usize> = turns.records.iter().filter_map(|record| of(record)).collect();
-        (!of.is_empty()).then(|| count(of.iter().sum::<usize>() as f64))
+        (!of.is_empty()).then(|| count(of.iter().map(|of| *of as f64).sum()))
     };
     let each = [sum(|record| record.units_moved), sum(|record| record.stretches_placed)];
     each.into_iter().flatten().collect::<Vec<_>>().join(" + ")
@@ -311,7 +323,7 @@ fn afterwards(what: &str, turns: &[Turns<'_>], seconds: fn(&Record) -> Option<f6
         Line {
             first: at == 0,
             step: what.to_owned(),
-            layout: first.layout,
+            layout: first.layout.clone(),
             media: first.media_text(),
             placement: String::new(),
             threads: first.threads,
@@ -330,7 +342,7 @@ fn afterwards(what: &str, turns: &[Turns<'_>], seconds: fn(&Record) -> Option<f6
 fn share(record: &Record) -> Option<Value> {
     let edges = record.edges_per_node.as_ref()?;
     let percent = |of: &u64| format!("{:.2} %", 100.0 * *of as f64 / record.edges.max(1) as f64);
-    Some(context! { placement => record.placement, shares => edges.iter().map(percent).collect::<Vec<_>>() })
+    Some(context! { placement => record.placement.as_str(), shares => edges.iter().map(percent).collect::<Vec<_>>() })
 }
 
 fn methods(records: &[Record]) -> Vec<String> {

@@ -11,6 +11,7 @@ use super::context::{distinct, plural, series};
 use super::escape;
 use super::layouts::Layouts;
 use super::plots::{Series, round_count, round_ns, swatch};
+use crate::amplification::Waf;
 use crate::statistics::Spread;
 use crate::summary::{Row, Table};
 use crate::units::{count, duration_ns, size};
@@ -99,7 +100,9 @@ fn metrics(tables: &[&Table]) -> Vec<Metric> {
             title: format!("99th percentile of {}", plural(&kind)),
             note: "latency, logarithmic",
             of: Box::new(move |row| {
-                Spread::of(row.told().filter_map(|r| r.latency_ns.get(&kind)).map(|l| l.p99 as f64))
+                // What was not done took no time at all.
+                let done = row.told().filter_map(|r| r.latency_ns.get(&kind)).filter(|l| l.count > 0);
+                Spread::of(done.map(|l| l.p99 as f64))
             }),
             text: duration_ns,
             tick: round_ns,
@@ -108,9 +111,14 @@ fn metrics(tables: &[&Table]) -> Vec<Metric> {
     }
     // Who only reads shows what the load phase wrote: that is no matter of the run.
     if writes {
+        let has_star = |row: &Row| Waf::of_whole(row).is_some_and(|waf| waf.engine.is_some());
         metrics.push(Metric {
             title: "Write amplification".into(),
-            note: "bytes that the kernel wrote by bytes put, load phase included",
+            note: if tables.iter().flat_map(|table| &table.rows).any(has_star) {
+                "bytes that the kernel wrote by bytes put, load phase included; where the tables below have a star the engine says more"
+            } else {
+                "bytes that the kernel wrote by bytes put, load phase included"
+            },
             of: spread(|r| r.waf),
             text: |waf| format!("{waf:.2}"),
             tick: |waf| waf.to_string(),
@@ -135,7 +143,11 @@ fn metrics(tables: &[&Table]) -> Vec<Metric> {
         metrics.push(Metric {
             title: "Median compaction".into(),
             note: "time of one, where the engine tells it; logarithmic",
-            of: spread(|r| r.compaction.latency_ns_p50.map(|ns| ns as f64)),
+            of: Box::new(|row| {
+                // Where most runs had none, the few that had some do not stand for them.
+                row.compaction.latency_ns_p50?;
+                Spread::of(row.told().filter_map(|r| r.compaction.latency_ns_p50.map(|ns| ns as f64)))
+            }),
             text: duration_ns,
             tick: round_ns,
             logarithmic: true,
@@ -280,5 +292,28 @@ impl<'a> Labels<'a> {
             let title = format!("{}, {}: {}", escape(line.0.label), size(*bytes), (metric.text)(spread.median));
             out.push_str(&line.0.mark().point(&class, *x, y(spread.median), &title));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Latency;
+    use crate::record::tests::record;
+    use crate::summary::tables;
+
+    /// Fails if operations that were not done are plotted as such that took 0 ns.
+    #[test]
+    fn operations_that_were_not_done_are_no_point_of_a_plot() {
+        let mut record = record("lmdb", "none", 1, 1_000.0);
+        record.latency_ns.insert("scan".into(), Latency::default());
+        let tables = tables(&[record]);
+        let of = |title: &str| {
+            let all = metrics(&[&tables[0]]);
+            let metric = all.iter().find(|metric| metric.title == title).unwrap();
+            (metric.of)(&tables[0].rows[0])
+        };
+        assert_eq!(of("99th percentile of scans"), None);
+        assert!(of("99th percentile of reads").is_some());
     }
 }

@@ -55,6 +55,8 @@ pub struct Figure {
     pub p95_ns: Option<f64>,
     /// As above.
     pub p99_ns: Option<f64>,
+    /// Whether it is a figure of the kernel that is more than 5 % below what the engine says: a star stands behind it.
+    pub engine_says_more: bool,
     /// The runs that it was drawn from: by their places among all, from 1.
     pub lines: Vec<u32>,
 }
@@ -75,6 +77,7 @@ impl Figure {
             ratio: None,
             p95_ns: None,
             p99_ns: None,
+            engine_says_more: false,
             lines: Vec::new(),
         }
     }
@@ -127,7 +130,7 @@ impl Figure {
             name(&self.published_system),
             figure(self.published),
             name(&self.engine),
-            figure(self.measured),
+            figure(self.measured) + if self.engine_says_more { "*" } else { "" },
             self.spread(),
             self.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
             percentile(self.p95_ns),

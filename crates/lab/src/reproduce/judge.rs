@@ -75,8 +75,11 @@ pub(crate) fn judge(trends: &[Trend], published_rises: bool) -> Verdict {
     of_runs(runs, verdict)
 }
 
-/// `3 of 4 series rise, 0 fall; the large end has 0.32 to 0.41 times the small one`.
-pub(crate) fn describe(trends: &[Trend]) -> String {
+/// What the sides of a trend are called where it leads from small to large.
+pub(crate) const ENDS: [&str; 2] = ["the large end", "the small one"];
+
+/// `3 of 4 series rise, 0 fall; the large end has 0.32 to 0.41 times the small one`, where the sides are called so.
+pub(crate) fn describe(trends: &[Trend], [large, small]: [&str; 2]) -> String {
     if trends.is_empty() {
         return "no figures".to_owned();
     }
@@ -88,7 +91,7 @@ pub(crate) fn describe(trends: &[Trend]) -> String {
     let few = few.map_or(String::new(), |runs| {
         format!("; with {} of each nobody can tell that from chance", plural(runs as u64, "run"))
     });
-    format!("of {all} series {rise} rise and {fall} fall; the large end has {low} to {high} times the small one{few}")
+    format!("of {all} series {rise} rise and {fall} fall; {large} has {low} to {high} times {small}{few}")
 }
 
 #[cfg(test)]
@@ -107,9 +110,10 @@ mod tests {
         // One series that was cut short makes the whole unclear.
         let whole = Trend { small: of(3, 1.0), large: of(3, 10.0) };
         assert_eq!(judge(&[whole, Trend { small: of(1, 1.0), ..whole }], true), Verdict::Mixed);
-        let said = describe(&[whole, Trend { small: of(1, 1.0), ..whole }]);
+        let said = describe(&[whole, Trend { small: of(1, 1.0), ..whole }], ENDS);
         assert!(said.ends_with("with 1 run of each nobody can tell that from chance"), "{said}");
-        assert!(describe(&[whole]).ends_with("times the small one"));
+        assert!(describe(&[whole], ENDS).ends_with("times the small one"));
+        assert!(describe(&[whole], ["a", "b"]).ends_with("; a has 10 to 10 times b"));
         assert_eq!(quotient(of(1, 1.0), of(3, 1.0)).runs, 1);
         let text = |runs| spread_text(of(runs, 1.0), |figure: f64| format!("{figure:.1}"));
         assert_eq!([1, 3].map(text), ["1.0 (of 1 run, too few to judge)", "1.0 (0.9 to 1.1)"]);

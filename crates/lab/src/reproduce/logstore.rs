@@ -171,16 +171,18 @@ fn at_threads(record: &Record) -> String {
 fn figures(runs: &Runs<'_>) -> Vec<Figure> {
     let at = |threads: u32| plural(u64::from(threads), "thread");
     let mut figures = Vec::new();
+    // log stands for LogStore; for LogBase stands what it is compared with, the same engine in all rows.
+    let tree = runs.fastest(MERGE_TREES, MOST).map_or(MERGE_TREES[0], |(tree, _)| tree);
     for (threads, qps, us) in LOGBASE {
-        let log = |of| runs.at(LOG, threads, of);
+        let merged = |of| runs.at(tree, threads, of);
         let throughput = Figure::new(at(threads), "throughput", Unit::PerSecond);
         let throughput = throughput.published(LOGBASE_NAME, Some(qps));
-        figures.push(runs.seen.figure(|| throughput.measured(LOG, log(THROUGHPUT))));
+        figures.push(runs.seen.figure(|| throughput.measured(tree, merged(THROUGHPUT))));
         let latency = Figure::new(at(threads), "insert", Unit::Ns).published(LOGBASE_NAME, Some(us * 1e3));
         figures.push(runs.seen.figure(|| Figure {
-            p95_ns: log(P95).map(|spread| spread.median),
-            p99_ns: log(TAIL).map(|spread| spread.median),
-            ..latency.measured(LOG, log(LATENCY))
+            p95_ns: merged(P95).map(|spread| spread.median),
+            p99_ns: merged(TAIL).map(|spread| spread.median),
+            ..latency.measured(tree, merged(LATENCY))
         }));
     }
     let peak = |system, published, engine: &str| {
@@ -190,9 +192,7 @@ fn figures(runs: &Runs<'_>) -> Vec<Figure> {
     let at_64 = Figure::new(at(64), "throughput", Unit::PerSecond).published(LOGSTORE_NAME, Some(LOGSTORE_AT_64));
     figures.push(runs.seen.figure(|| at_64.measured(LOG, runs.at(LOG, 64, THROUGHPUT))));
     figures.push(peak(LOGSTORE_NAME, LOGSTORE_PEAK, LOG));
-    if let Some((tree, _)) = runs.fastest(MERGE_TREES, MOST) {
-        figures.push(peak(LOGBASE_NAME, LOGBASE_PEAK, tree));
-    }
+    figures.push(peak(LOGBASE_NAME, LOGBASE_PEAK, tree));
     figures
 }
 
@@ -276,12 +276,7 @@ fn flat(runs: &Runs<'_>, cores: u32) -> Finding {
         let by = quotient(runs.at(LOG, most, LATENCY)?, runs.at(LOG, 1, LATENCY)?);
         let text = format!("{} times the mean latency at {most} threads", text(by));
         // A quarter more is flat yet: what is judged is that it does not pass that.
-        let verdict = match passes(by, 1.25) {
-            Verdict::Holds => Verdict::Refuted,
-            Verdict::Refuted => Verdict::Holds,
-            other => other,
-        };
-        Some((by.median, text, verdict))
+        Some((by.median, text, passes(by, 1.25).opposite()))
     };
     finding("latency stays flat while threads are no more than cores".to_owned(), None, measured())
 }
@@ -307,7 +302,7 @@ fn differences(cores: u32) -> Vec<String> {
          default gives on each of its machines."
             .to_owned(),
         "LogStore, LogBase and HBase are not to be had: the engine log stands for the first, which it is built as; engines that merge \
-         sorted tables stand for HBase."
+         sorted tables stand for HBase, and the fastest of them with 128 threads for LogBase."
             .to_owned(),
         format!(
             "In a closed loop with more threads than the {cores} cores here, latency is threads by throughput: that it rises past the \

@@ -23,7 +23,7 @@ use biombo_engine::Registry;
 use serde::Serialize;
 
 pub use self::figures::{Curve, Figure, Point, Unit};
-pub(crate) use self::judge::{RUNS_MIN, Trend, describe, judge, of_runs, quotient, spread_text};
+pub(crate) use self::judge::{ENDS, RUNS_MIN, Trend, describe, judge, of_runs, quotient, spread_text};
 pub use self::print::print;
 use self::seen::Seen;
 use crate::bench::{Outcome, Plan};
@@ -266,7 +266,8 @@ pub const EXPERIMENTS: [Experiment; 5] = [
     },
 ];
 
-/// Whether a conclusion holds here.
+/// Whether a conclusion holds here. Conclusions that ask something else than which of two ends is larger say how they are judged where they
+/// are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -288,6 +289,15 @@ impl Verdict {
             Self::Refuted => "does not hold",
             Self::Mixed => "not clear",
             Self::Unknown => "not measured",
+        }
+    }
+
+    /// That of the contrary.
+    pub(crate) fn opposite(self) -> Self {
+        match self {
+            Self::Holds => Self::Refuted,
+            Self::Refuted => Self::Holds,
+            other => other,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the laboratory reads: records of runs, of which tables and reports are made, and the description of a run.
 
 use biombo_lab::bench::Outcome;
-use biombo_lab::record::{parse_lines, to_lines};
+use biombo_lab::record::{parse_kept, parse_lines, to_lines};
 use biombo_lab::spec::{Partitioning, Placement, RunSpec};
 use biombo_lab::workload::trace::Counts;
 use biombo_lab::workload::{Shift, ShiftKind, Task, Workload};
@@ -25,6 +25,9 @@ fn holds(data: &[u8]) {
 }
 
 fn records(text: &str) {
+    if let Err(error) = parse_kept(text) {
+        blames_the_bytes(&error, "parse a file of records");
+    }
     let mut records = match parse_lines(text) {
         Ok(records) => records,
         Err(error) => return blames_the_bytes(&error, "parse records"),

@@ -3,7 +3,7 @@
 //! Invariants (all under the lane's lock, which [`Held`] stands for):
 //!
 //! 1. From attaching to detaching, every write to a key of the units that was applied to the source is in the queue, once, in the order in
-//!    which it was applied; the mover takes the queue as a whole.
+//!    which it was applied; the mover takes the queue as a whole, and forwards of each key the last write alone ([`newest`]).
 //! 2. Once closing, and until it is reopened, no write to a key of the units is applied to the source: its writer lets go of all locks, waits for the end of the move, and
 //!    routes again. Others of the lane go on.
 //! 3. A write of which it is not known how much of it was applied, or one for which there is no room, breaks the move, which is then given up.
@@ -11,6 +11,8 @@
 //!    What several callers wrote as one counts as one.
 //! 5. A flip of which it is not known whether it happened never detaches: no write of the units gets past, and the poisoned store tells
 //!    its callers.
+
+use std::collections::HashMap;
 
 use biombo_engine::{Batch, Op, Result};
 
@@ -21,6 +23,8 @@ use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) const FORWARD_BYTES_MAX: usize = 64 << 20;
 /// Past it nobody rests: what writers give in the meantime of one chunk is far less than what is left.
 pub(crate) const REST_BYTES_MAX: usize = FORWARD_BYTES_MAX / 4;
+/// While chunks are read, no less than this is taken: what is written again and again is forwarded once, so seldom is cheap.
+pub(crate) const TAKE_BYTES_MIN: usize = if cfg!(test) { 256 } else { FORWARD_BYTES_MAX / 16 };
 
 /// The units that leave a lane, and what is forwarded of them.
 pub(crate) struct Outgoing {
@@ -37,9 +41,9 @@ impl Outgoing {
         Self { units, queue: Batch::new(), closing: false, broken: false, divides: false }
     }
 
-    /// Take what was forwarded so far; `None`: the move is broken.
-    pub(crate) fn take(&mut self) -> Option<Batch> {
-        (!self.broken).then(|| std::mem::take(&mut self.queue))
+    /// Take what was forwarded so far, and gather in the room of `empty` from now on; `None`: the move is broken.
+    pub(crate) fn take(&mut self, empty: Batch) -> Option<Batch> {
+        (!self.broken).then(|| std::mem::replace(&mut self.queue, empty))
     }
 
     /// Whether a write was forwarded in part since the last call.
@@ -87,6 +91,26 @@ impl Outgoing {
             }
         }
         self.divides |= is_touched && is_divided;
+    }
+}
+
+/// What `writes` leave, in their order: of those to one key the last. The others change nothing, whatever ranges were deleted between them:
+/// what a key has in the end its last write says, or a range after it. Linear time.
+pub(crate) fn newest(writes: &Batch, into: &mut Batch) {
+    into.clear();
+    let mut last = HashMap::with_capacity(writes.len());
+    for (at, op) in writes.iter().enumerate() {
+        if let Op::Put { key, .. } | Op::Delete { key } = op {
+            last.insert(key, at);
+        }
+    }
+    for (at, op) in writes.iter().enumerate() {
+        match op {
+            Op::Put { key, .. } | Op::Delete { key } if last.get(key) != Some(&at) => {}
+            op => {
+                into.push(op);
+            }
+        }
     }
 }
 

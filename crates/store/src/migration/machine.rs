@@ -16,6 +16,8 @@
 //!    the takings. Forwarding Q_n up to P_n then gives A(t_n+1): keys that Q_n writes end as its last write to them says, whatever the chunk
 //!    had; keys that it does not write have not changed between t_n and t_n+1, so the chunk's value is theirs. So neither an engine's
 //!    snapshot nor the lane's lock is needed while a chunk is read. Writes of Q_n past P_n are dropped: a later chunk reads them.
+//!    A round may take nothing, and Q_n go on: then the chunks of several rounds were read between t_n and t_n+1, and what is said of one
+//!    is true of all of them. And of several writes of Q_n to one key the last alone need be forwarded.
 //! 2. With the last chunk P is the end, nothing is dropped any more, and every (Take, Forward) brings the target to A of that taking.
 //! 3. Close takes the rest, and no write of the units comes after it: after its Forward the target holds A for good. It is synced, and
 //!    the rest of the batches is settled of which the units have a part (`run`), before the flip is appended, the flip is durable before it is published, and it is published before a writer of the units goes on.
@@ -34,7 +36,7 @@ pub(crate) enum Step {
     Attach,
     /// Read the next chunk of the source.
     Read,
-    /// Under the source's lock: take what was forwarded.
+    /// Under the source's lock: take what was forwarded; while chunks are read, perhaps nothing.
     Take,
     /// Apply the chunk that was read to the target.
     Load,

@@ -52,6 +52,21 @@ enum Mistake {
     ReopenDrops,
     /// What is left is forwarded after others were let in, and not once more before the units change hands.
     ReopenCloses,
+    /// Of the writes to one key the first is forwarded.
+    Oldest,
+    /// A round that takes nothing forgets what it left.
+    SkipDrops,
+}
+
+/// Of the writes to one key the last, as `forward::newest` has it.
+fn newest(writes: &mut Vec<Write>, mistake: Mistake) {
+    let key_of = |write: Write| if let Write::Put(key, _) | Write::Delete(key) = write { Some(key) } else { None };
+    let all = std::mem::take(writes);
+    let others = |at: usize| if mistake == Mistake::Oldest { &all[..at] } else { &all[at + 1..] };
+    writes.extend(all.iter().enumerate().filter_map(|(at, write)| {
+        let again = key_of(*write).is_some_and(|key| others(at).iter().any(|other| key_of(*other) == Some(key)));
+        (!again).then_some(*write)
+    }));
 }
 
 /// What is known of the flip.
@@ -130,6 +145,11 @@ impl World {
         true
     }
 
+    fn take(&mut self, mistake: Mistake) {
+        self.taken.append(self.queue.as_mut().expect("attached"));
+        newest(&mut self.taken, mistake);
+    }
+
     /// Apply what was taken, to keys below `end`.
     fn forward(&mut self, end: u8) {
         for write in std::mem::take(&mut self.taken) {
@@ -171,7 +191,7 @@ impl World {
                 return if self.position == KEYS { Outcome::End } else { Outcome::Done };
             }
             Step::Take => {
-                self.taken.append(self.queue.as_mut().expect("attached"));
+                self.take(mistake);
                 // The machine goes on forwarding as long as much is taken: here anything is much.
                 return Outcome::Taken(if self.taken.is_empty() { 0 } else { super::machine::CLOSE_BYTES_MAX + 1 });
             }
@@ -188,7 +208,7 @@ impl World {
             Step::Sync if self.closing && mistake == Mistake::NoLastSync => {}
             Step::Sync => self.target_durable = self.target.clone(),
             Step::Close => {
-                self.taken.append(self.queue.as_mut().expect("attached"));
+                self.take(mistake);
                 self.closing = mistake != Mistake::NeverClose;
             }
             Step::Reopen => {
@@ -266,6 +286,15 @@ fn search(mistake: Mistake) -> Result<usize, &'static str> {
         let outcome = next.step(step, mistake);
         next.machine.done(outcome);
         open.push(next);
+        if step == Step::Take && !world.machine.is_copied() {
+            // Too little to take.
+            let mut later = world.clone();
+            if mistake == Mistake::SkipDrops {
+                later.queue = Some(Vec::new());
+            }
+            later.machine.done(Outcome::Taken(0));
+            open.push(later);
+        }
         if step == Step::Forward && world.closing && !world.taken.is_empty() {
             // More than writers may wait for: the first of it was applied, or nothing.
             for applied in 0..2 {
@@ -320,6 +349,8 @@ fn steps_in_a_wrong_order_are_found() {
         Mistake::NoBegin,
         Mistake::ReopenDrops,
         Mistake::ReopenCloses,
+        Mistake::Oldest,
+        Mistake::SkipDrops,
     ] {
         let found = search(mistake);
         println!("{mistake:?}: {found:?}");

@@ -44,6 +44,8 @@ mod crash_tests;
 mod even;
 mod forward;
 #[cfg(test)]
+mod forward_tests;
+#[cfg(test)]
 mod judge;
 #[cfg(test)]
 mod linear;

@@ -155,6 +155,7 @@ fn operations_of_every_kind_are_timed_while_something_moves_and_none_at_rest() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(&dir);
     let pulse = &store.inner.pulse;
+    pulse.time_each();
     let mut batch = Batch::new();
     batch.put(b"a", b"1");
     batch.put(b"b", b"2");

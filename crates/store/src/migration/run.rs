@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use biombo_engine::{Batch, Cursor, Error, ErrorKind, Op, Result};
 
-use super::forward::REST_BYTES_MAX;
+use super::forward::{REST_BYTES_MAX, TAKE_BYTES_MIN, newest};
 use super::machine::{CLOSE_KEYS_MAX, End, Machine, Outcome, Step};
 use super::rests::Owed;
 use super::walk::{Chunk, walk};
@@ -52,7 +52,10 @@ pub(super) struct Carrier<'a> {
     /// The last stored key of the source that was looked at.
     position: Vec<u8>,
     chunk: Batch,
+    /// What was taken, of each key the last write.
     taken: Batch,
+    /// Room for the next taking.
+    empty: Batch,
     /// The placement after it.
     next: Option<Placement>,
     /// Bytes of copies that no sync of this move has covered.
@@ -88,6 +91,7 @@ impl<'a> Carrier<'a> {
             position: Vec::new(),
             chunk: Batch::new(),
             taken: Batch::new(),
+            empty: Batch::new(),
             next: None,
             unsynced: 0,
             ranged: 0,
@@ -152,7 +156,8 @@ impl<'a> Carrier<'a> {
                 return Ok(if self.read()? { Outcome::Done } else { Outcome::End });
             }
             Step::Take => {
-                self.take(false)?;
+                let least = if is_copied { 0 } else { TAKE_BYTES_MIN };
+                self.take(least, false)?;
                 return Ok(Outcome::Taken(self.taken.bytes()));
             }
             Step::Load => {
@@ -183,7 +188,7 @@ impl<'a> Carrier<'a> {
             Step::Close => {
                 self.closed_at = Some(Instant::now());
                 self.mover.handover.begin(self.units);
-                self.take(true)?;
+                self.take(0, true)?;
             }
             Step::Reopen => {
                 // Whoever waits finds it open.
@@ -246,15 +251,23 @@ impl<'a> Carrier<'a> {
         walk(&mut *cursor, units, &mut self.position, bounds, |key| units.holds(key), take)
     }
 
-    /// Take what was forwarded, and hold back what comes after it if `close` says so.
-    fn take(&mut self, close: bool) -> Result<()> {
+    /// Take what was forwarded, if it is so many bytes `at_least`, and hold back what comes after it if `close` says so.
+    fn take(&mut self, at_least: usize, close: bool) -> Result<()> {
+        self.taken.clear();
         let mut held = self.lane().lock();
         let broken = || Error::new(ErrorKind::Busy, super::TOO_FAST);
         let outgoing = held.0.as_mut().ok_or_else(|| Error::invalid("nothing is attached"))?;
-        self.taken = outgoing.take().ok_or_else(broken)?;
+        if outgoing.waiting_bytes() < at_least {
+            return Ok(());
+        }
+        let taken = outgoing.take(std::mem::take(&mut self.empty)).ok_or_else(broken)?;
         if close {
             outgoing.close();
         }
+        drop(held);
+        newest(&taken, &mut self.taken);
+        self.empty = taken;
+        self.empty.clear();
         Ok(())
     }
 
@@ -262,10 +275,12 @@ impl<'a> Carrier<'a> {
     fn forward(&mut self, is_copied: bool) -> Result<Outcome> {
         let taken = std::mem::take(&mut self.taken);
         let limit = if is_copied { None } else { Some(self.position.clone()) };
-        if !self.apply_taken(&taken, limit.as_deref())? {
-            self.taken = taken;
+        let is_all = self.apply_taken(&taken, limit.as_deref());
+        self.taken = taken;
+        if !is_all? {
             return Ok(Outcome::TooMuch);
         }
+        self.taken.clear();
         if self.closed_at.is_none() && self.ranged >= SYNC_BYTES {
             // Whoever is held back later does not wait for these.
             self.target().sync_aside(&self.mover.poison)?;

@@ -476,6 +476,22 @@ fn no_pins_are_copied_while_writers_are_held_back() {
     assert!(begun.iter().zip(&closed).all(|(begun, closed)| begun < closed), "{begun:?}, then {closed:?}");
 }
 
+/// What is written again and again while it leaves is forwarded once. (Mutation: all that was taken is forwarded.)
+#[test]
+fn of_many_writes_to_a_key_the_last_is_forwarded() {
+    let fixture = fixture(direct, PlacementKind::Range, Executor::Direct);
+    let (store, writer) = (&fixture.store, fixture.store.clone());
+    let to = PartitionId((store.route(b"m").0 + 1) % 3);
+    step_in(Point::Step(Step::Close), move || {
+        for number in 0..1_000_u32 {
+            writer.put_with(b"m", &number.to_le_bytes(), Durability::Os).expect("put");
+        }
+    });
+    let moved = store.move_units(&[store.placement().unit_of(b"m")], to, Pace::default()).expect("move");
+    assert_eq!(moved.forwarded, 1, "{moved:?}");
+    fixture.check(b"m", Some(&999_u32.to_le_bytes()), "the last of them");
+}
+
 /// A range of many keys that is deleted just before the units are closed: whoever is held back does not wait until all of them are deleted from the target,
 /// one by one. (Mutations: no bound of keys while closed; what Close took forgotten when it is reopened.)
 #[test]

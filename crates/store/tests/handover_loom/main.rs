@@ -26,7 +26,7 @@ mod placement {
 
 use std::process::Command;
 
-use biombo_engine::Op;
+use biombo_engine::{Batch, Op};
 use forward::{Handover, Held, Outgoing};
 use placement::UnitSet;
 use present::{Kept, Mine, Present, nothing_kept};
@@ -134,7 +134,7 @@ impl World {
             if self.mistake != Mistake::NotClosed {
                 outgoing.close();
             }
-            outgoing.take().expect("not broken")
+            outgoing.take(Batch::new()).expect("not broken")
         };
         for op in taken.iter() {
             let Op::Put { value, .. } = op else { unreachable!("only puts") };

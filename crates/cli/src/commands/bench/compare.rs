@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use biombo_lab::compare::{Comparison, Made};
-use biombo_lab::record::{Record, parse_lines};
+use biombo_lab::record::{Kept, Record, parse_kept};
 use clap::Args;
 use serde::Serialize;
 
@@ -16,10 +16,12 @@ use crate::out::Out;
 /// Compare two files of runs, or two builds by turns: what changed, and whether it is more than noise
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The files are those of --json. Rows are compared that have engine, layout, workload, sizes, threads, durability and cache in
-common. The change is the ratio of the medians, with an interval by the bootstrap (5,000 resamples and more) in which the truth lies 19
-times in 20, for all judged figures together. Judged are operations per second, in an open loop (--rate) the 99th percentiles; the others
-are shown. Both sides need six repetitions or more (--repeat 9): 6 where up to 23 figures are judged together, 7 up to 85, 8 up to 321.
+The files are those of --json. Rows are compared that have engine, layout, workload, sizes, threads, durability, cache and length of the
+runs in common; another place is told. The change is the ratio of the medians, with an interval by the bootstrap (5,000 resamples and
+more) in which the truth lies 19 times in 20, for all judged figures together. Judged are operations per second, in an open loop (--rate)
+the 99th percentiles; the others are shown. Both sides need six repetitions or more (--repeat 9): 6 where up to 23 figures are judged
+together, 7 up to 85, 8 up to 321.
+A last line that stops in its middle, as a bench leaves it that was killed, and lines of runs that failed are left out, with a note.
 
 `worse`: the whole interval is a loss. The exit status is 1 where a loss of the threshold lies within such an interval, where an
 operation of the new runs failed or gave a wrong answer (runs with such operations take no part, on either side), and, unless
@@ -138,10 +140,30 @@ fn sides(args: &CompareArgs) -> Done<Sides<'_>> {
 
 /// The runs that a file holds.
 pub(super) fn read(path: &Path) -> Done<Vec<Record>> {
-    let text = fs::read_to_string(path).map_err(|e| Failure::input(path.display(), &e))?;
-    let records = parse_lines(&text).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
+    let records = runs(path, &text(path)?)?;
     if records.is_empty() {
         return Err(Failure::failed(format!("{} holds no run: make it with `biombo bench .. --json`", path.display())));
+    }
+    Ok(records)
+}
+
+/// The text of a file of runs. Whoever was killed while it wrote may have left half a character at the end.
+pub(super) fn text(path: &Path) -> Done<String> {
+    let mut bytes = fs::read(path).map_err(|e| Failure::input(path.display(), &e))?;
+    if let Err(broken) = std::str::from_utf8(&bytes)
+        && broken.error_len().is_none()
+    {
+        bytes.truncate(broken.valid_up_to());
+    }
+    String::from_utf8(bytes).map_err(|e| Failure::failed(format!("cannot read {}: {e}", path.display())))
+}
+
+/// The runs in the text of the file `path`; what of it is left out is said.
+pub(super) fn runs(path: &Path, text: &str) -> Done<Vec<Record>> {
+    let Kept { records, left_out } =
+        parse_kept(text).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
+    for what in left_out {
+        crate::note(format_args!("{}: left out: {what}", path.display()));
     }
     Ok(records)
 }

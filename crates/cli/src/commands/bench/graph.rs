@@ -1,21 +1,22 @@
 //! `biombo bench graph`.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use biombo::graph::generate::Drawn;
 use biombo::graph::numa::Allocation;
 use biombo::graph::team::Bind;
 use biombo_base::topology::Spread;
-use biombo_lab::graph::{BATCH, Kernel, Layout, Media, NodesPlan, Placing, Plan, Record, Step, run as measure};
+use biombo_lab::graph::{BATCH, Kernel, Layout, Media, NodesPlan, Placing, Plan};
 use clap::{Args, ValueEnum};
 
 use super::super::graph::nodes::PlacementArg;
+use super::graph_table;
+use super::options::Outputs;
+use super::page::{Page, print_path, write_then_print};
+use super::steps::Steps;
 use super::watch::Output;
 use crate::failure::{Done, Failure};
-use crate::out::{Out, file_name};
-use crate::progress::Progress;
-use crate::size::show_count;
+use crate::out::{file_name, is_stdout};
 
 /// Measure graphs: kernels over layouts in turns, ingest, bytes per edge
 #[derive(Debug, Args)]
@@ -41,6 +42,9 @@ graph, and why). Each thread works on the vertices of its own node first. --node
 code, and on a machine with one node no memory to be bound. --bind: none; local and remote (all threads on the first node, all memory
 there or on the last one); round-robin (threads on all nodes in turn, each on its own: the default for several nodes). Answers are the
 same for all of them. What the machine cannot do is said, and left out.
+
+Ctrl-C ends a bench after the step that is under way, and shows what was measured; a second one ends it at once. Lines of --json are shown
+again by `biombo bench show`, which makes a report of them too.
 
 Examples:
   biombo bench graph --graph kron:20:16 --threads 1,2 --trials 9 --churn 0.1
@@ -213,15 +217,22 @@ fn nodes(args: &GraphArgs) -> Done<NodesPlan> {
         return Err(Failure::usage(format!("--bind {bind} has all memory on one node: it needs --allocation bind")));
     }
     Ok(NodesPlan {
-        placings: args
-            .placements
-            .iter()
-            .map(|placement| placement.fixed().map_or(Placing::Auto, Placing::Fixed))
-            .collect(),
+        placings: once(args.placements.iter().map(|named| named.fixed().map_or(Placing::Auto, Placing::Fixed))),
         nodes: args.nodes,
         allocation: args.allocation.into(),
         bind,
     })
+}
+
+/// What is named twice is measured once: two series of one name would be shown as one.
+pub(super) fn once<T: PartialEq>(named: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for one in named {
+        if !once.contains(&one) {
+            once.push(one);
+        }
+    }
+    once
 }
 
 /// Refuse a medium on which nothing would be kept.
@@ -256,7 +267,7 @@ pub(super) fn run(args: &GraphArgs) -> Done {
     if let Err(error) = Drawn::named(&args.graph) {
         return Err(Failure::usage(format!("--graph: {error}")));
     }
-    let layouts: Vec<Layout> = args.layouts.iter().map(|layout| (*layout).into()).collect();
+    let layouts: Vec<Layout> = once(args.layouts.iter().map(|layout| Layout::from(*layout)));
     let asked = [(args.ingest, "--ingest"), (args.stream.is_some(), "--stream"), (args.churn > 0.0, "--churn")];
     if let Some((_, option)) = asked.iter().find(|(is_asked, _)| *is_asked)
         && !layouts.iter().any(|layout| layout.is_dynamic())
@@ -271,15 +282,15 @@ pub(super) fn run(args: &GraphArgs) -> Done {
         MediaArg::Disk => Media::Disk,
         MediaArg::Pmem => Media::Pmem,
     };
-    let kernels: Vec<Kernel> = args.kernels.iter().map(|kernel| (*kernel).into()).collect();
+    let kernels: Vec<Kernel> = once(args.kernels.iter().map(|kernel| Kernel::from(*kernel)));
     let plan = Plan {
         graph: args.graph.clone(),
         shape: None,
         dealt: layouts.clone(),
         layouts,
-        media: args.media.iter().map(media).collect(),
+        media: once(args.media.iter().map(media)),
         kernels: if kernels.is_empty() { Kernel::ALL.to_vec() } else { kernels },
-        threads: args.threads.clone(),
+        threads: once(args.threads.iter().copied()),
         nodes: nodes(args)?,
         trials: args.trials,
         ingest: args.ingest,
@@ -288,202 +299,29 @@ pub(super) fn run(args: &GraphArgs) -> Done {
         stream: args.stream,
         dir: args.dir.clone().unwrap_or_else(std::env::temp_dir),
     };
-    let to_stdout = args.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
-    let mut json = args.json.as_deref().filter(|_| !to_stdout).map(Output::create).transpose()?;
-    let mut html = args.html.as_deref().map(Output::create).transpose()?;
-    let mut out = Out::new();
-    let (mut records, mut refused): (Vec<Record>, _) = (Vec::new(), None);
-    let (mut progress, mut done) = (Progress::of_runs(plan.graph.clone(), plan.runs()), 0);
-    let measured = measure(&plan, &mut |record| {
-        let mut told = || -> Done {
-            if to_stdout {
-                return out.json(record);
-            }
-            if let Some(json) = &mut json {
-                let line = serde_json::to_string(record).map_err(|e| Failure::output(&e.into()))?;
-                json.write(&format!("{line}\n"))?;
-            }
-            Ok(())
-        };
-        let told = told();
-        records.push(record.clone());
-        if let Err(failure) = told {
-            refused = Some(failure);
-            return Err(biombo_base::Error::invalid("what was measured cannot be written"));
-        }
-        done += u64::from(record.step == Step::Kernel);
-        progress.at(done);
-        Ok(())
-    });
-    drop(progress);
+    let graph = Some(PathBuf::from(&args.graph)).filter(|path| path.is_file());
+    let outputs = Outputs { json: args.json.clone(), html: args.html.clone() };
+    outputs.check_as("--json", graph.as_slice(), "the graph")?;
+    // The lines are what is printed then, and no table.
+    let prints_lines = args.json.as_deref().is_some_and(is_stdout);
+    let json = args.json.as_deref().map(Output::create).transpose()?;
+    let html = args.html.as_deref().map(Page::create).transpose()?;
+    let mut steps = Steps::new(json)?;
+    let ended = steps.measure(std::slice::from_ref(&plan));
     // What was measured is shown whatever became of the file of the runs, and of the graph later.
-    let ended = refused.map_or_else(|| measured.map_err(Failure::from), Err);
-    if ended.is_err() && records.is_empty() {
+    let records = steps.records;
+    if records.is_empty() {
         return ended;
     }
-    if !to_stdout {
-        table(&mut out, &plan, &records)?;
-    }
-    if let Some(html) = &mut html {
-        html.write(&biombo_lab::report::graphs(&records, None)?)?;
-        if !to_stdout {
-            out.line(format_args!("report: {}", html.path().display()))?;
+    let page = || biombo_lab::report::graphs(&records, None);
+    let (written, printed) = write_then_print(html, page, |out, report| {
+        if prints_lines {
+            return Ok(());
         }
-    }
-    out.finish()?;
-    ended
-}
-
-/// Steps, then kernels by layouts and placements: medians, least and most, and how many times as long as the first one.
-fn table(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
-    let Some(first) = records.first() else { return Ok(()) };
-    let (vertices, edges) = (show_count(first.vertices), show_count(first.edges));
-    out.line(format_args!("{}: {vertices} vertices, {edges} stored edges", first.graph))?;
-    let steps = || records.iter().filter(|record| !matches!(record.step, Step::Kernel | Step::Placement));
-    let media_width = steps().map(|record| record.media_text().len()).max().unwrap_or(0).max("media".len());
-    out.line(format_args!(
-        "{:8} {:9} {:media_width$} {:>7} {:>10} {:>14} {:>11}",
-        "step", "layout", "media", "threads", "seconds", "M edges/s", "bytes/edge"
-    ))?;
-    for record in steps() {
-        let step = format!("{:?}", record.step).to_lowercase();
-        let rate = record.edges_per_s.unwrap_or(0.0) / 1e6;
-        let bytes = match (record.bytes_per_edge, record.bytes_per_in_edge) {
-            (Some(bytes), Some(inward)) => format!("{bytes:.2} + {inward:.2}"),
-            (Some(bytes), None) => format!("{bytes:.2}"),
-            (None, _) => "-".to_owned(),
-        };
-        let (media, Record { layout, threads, seconds, .. }) = (record.media_text(), record);
-        out.line(format_args!(
-            "{step:8} {layout:9} {media:media_width$} {threads:>7} {seconds:>10.3} {rate:>14.2} {bytes:>11}"
-        ))?;
-    }
-    for record in steps() {
-        let Some(snapshot) = record.snapshot_seconds else { continue };
-        let Record { layout, threads, .. } = record;
-        let checkpoint = record
-            .checkpoint_seconds
-            .map_or_else(String::new, |seconds| format!(", a checkpoint {seconds:.3} s (none was due in the figure)"));
-        let batches = match (record.batch_ns_p50, record.batch_ns_p99, record.batch_ns_max) {
-            (Some(p50), Some(p99), Some(max)) => {
-                let [p50, p99, max] = [p50, p99, max].map(|ns| ns as f64 / 1e6);
-                format!(
-                    ", which took {p50:.1} ms in the median, {p99:.1} ms at the 99th percentile, {max:.1} ms at most"
-                )
-            }
-            _ => String::new(),
-        };
-        out.line(format_args!(
-            "after ingest into {layout} on {}, {threads} thread{}, batches of {}{batches}: a snapshot took {snapshot:.3} s{checkpoint}",
-            record.media,
-            if *threads == 1 { "" } else { "s" },
-            show_count(record.batch.unwrap_or(BATCH) as u64)
-        ))?;
-    }
-    // With one placement on one node there is nothing to tell apart.
-    let has_placements = first.nodes > 1 || plan.nodes.placings.len() > 1;
-    let width = if has_placements { 18 } else { 0 };
-    let placed = if has_placements { "placement" } else { "" };
-    let of_kernels = || records.iter().filter(|record| record.step == Step::Kernel);
-    let names = of_kernels().map(|record| lists(record.layout, record.media).len());
-    let layout_width = names.max().unwrap_or(0).max(9);
-    out.line(format_args!(
-        "\n{:9} {:>7} {:layout_width$} {placed:width$} {:>10} {:>10} {:>10} {:>7}",
-        "kernel", "threads", "layout", "median s", "least", "most", "x first"
-    ))?;
-    for kernel in &plan.kernels {
-        for threads in &plan.threads {
-            let of = |record: &&Record| record.kernel == Some(kernel.name()) && record.threads == *threads;
-            let mut base = None;
-            let lies = |layout: &Layout| [Media::Dram, Media::Pmem].map(|media| (*layout, media));
-            for (layout, media) in plan.layouts.iter().flat_map(lies) {
-                for placing in plan.placings(layout) {
-                    let its = |record: &&Record| {
-                        (record.layout, record.media) == (layout.name(), media.name()) && placing.has(record)
-                    };
-                    let turns: Vec<&Record> = records.iter().filter(of).filter(its).collect();
-                    let mut seconds: Vec<f64> = turns.iter().map(|record| record.seconds).collect();
-                    let Some(turn) = turns.first() else { continue };
-                    seconds.sort_by(f64::total_cmp);
-                    let (least, most, median) = (seconds[0], seconds[seconds.len() - 1], seconds[seconds.len() / 2]);
-                    let ratio = median / *base.get_or_insert(median);
-                    let (kernel, layout) = (kernel.name(), lists(layout.name(), media.name()));
-                    let placed = match placing {
-                        _ if !has_placements => String::new(),
-                        Placing::Fixed(_) | Placing::Whole(_) => placing.name().to_owned(),
-                        Placing::Auto => format!("auto: {}", turn.placement),
-                    };
-                    out.line(format_args!(
-                        "{kernel:9} {threads:>7} {layout:layout_width$} {placed:width$} {median:>10.5} {least:>10.5} {most:>10.5} {ratio:>7.3}"
-                    ))?;
-                }
-            }
-        }
-    }
-    for layout in &plan.layouts {
-        let its = records.iter().filter(|record| record.layout == layout.name());
-        let rates: Vec<f64> = its.filter_map(|record| record.stream_per_s).collect();
-        if let Some(least) = rates.iter().copied().reduce(f64::min) {
-            let most = rates.iter().copied().fold(least, f64::max);
-            let (least, most) = (show_count(least as u64), show_count(most as u64));
-            out.line(format_args!("{} took {least} to {most} updates a second in while kernels ran", layout.name()))?;
-        }
-    }
-    kept(out, plan, records)?;
-    placements(out, records)
-}
-
-/// A layout, and where its lists are, unless that is memory.
-fn lists(layout: &str, media: &str) -> String {
-    if media == Media::Dram.name() { layout.to_owned() } else { format!("{layout} on {media}") }
-}
-
-/// What it took to keep placements while updates came in.
-fn kept(out: &mut Out, plan: &Plan, records: &[Record]) -> Done {
-    for layout in &plan.layouts {
-        for placing in plan.placings(*layout) {
-            let is_its = |record: &&Record| record.layout == layout.name() && placing.has(record);
-            let its: Vec<&Record> = records.iter().filter(is_its).filter(|its| its.units_moved.is_some()).collect();
-            if its.is_empty() {
-                continue;
-            }
-            let units: usize = its.iter().filter_map(|record| record.units_moved).sum();
-            let stretches: usize = its.iter().filter_map(|record| record.stretches_placed).sum();
-            out.line(format_args!(
-                "{}, {}: in {} turns {} units of vertices went to another node, and {} stretches of memory to theirs",
-                layout.name(),
-                placing.name(),
-                show_count(its.len() as u64),
-                show_count(units as u64),
-                show_count(stretches as u64)
-            ))?;
-        }
-    }
-    Ok(())
-}
-
-/// Edges of each node, why placements were chosen, and what was not done.
-fn placements(out: &mut Out, records: &[Record]) -> Done {
-    let threads = records.first().map(|record| record.threads);
-    let mut title = "\nedges of each node";
-    for record in records.iter().filter(|record| Some(record.threads) == threads) {
-        let Some(edges) = &record.edges_per_node else { continue };
-        let percent = |of: &u64| format!("{:.2} %", 100.0 * *of as f64 / record.edges.max(1) as f64);
-        let shares: Vec<String> = edges.iter().map(percent).collect();
-        if !title.is_empty() {
-            out.line(std::mem::take(&mut title))?;
-        }
-        out.line(format_args!("{:12} {}", record.placement, shares.join("  ")))?;
-    }
-    let mut told = BTreeSet::new();
-    for record in records {
-        let (Some(kernel), Some(why)) = (record.kernel, &record.why) else { continue };
-        if told.insert(kernel) {
-            out.line(format_args!("auto, {kernel}: {}, for {why}", record.placement))?;
-        }
-    }
-    match records.last().and_then(|record| record.not_done.as_ref()) {
-        Some(what) => out.line(format_args!("not done: {what}")),
-        None => Ok(()),
-    }
+        graph_table::print(&records, out)?;
+        print_path(out, report)
+    });
+    written?;
+    ended?;
+    printed
 }

@@ -4,10 +4,12 @@ mod builds;
 mod compare;
 mod db;
 mod graph;
+mod graph_table;
 pub(super) mod options;
 pub(super) mod page;
 mod shift;
 mod show;
+pub(super) mod steps;
 mod trace;
 pub(super) mod watch;
 pub(super) mod ycsb;
@@ -22,14 +24,14 @@ use self::compare::CompareArgs;
 use self::db::DbArgs;
 use self::graph::GraphArgs;
 use self::options::Outputs;
-use self::page::Page;
+use self::page::{Page, print_path, write_then_print};
 use self::shift::ShiftArgs;
 use self::show::ShowArgs;
 use self::trace::TraceArgs;
 use self::watch::{Output, Watch};
 use self::ycsb::YcsbArgs;
 use crate::failure::{Done, Failure};
-use crate::out::{Out, is_stdout};
+use crate::out::is_stdout;
 
 /// Measure engines and layouts under a workload
 #[derive(Debug, Subcommand)]
@@ -80,27 +82,28 @@ fn measure(outputs: Outputs, plan: Plan) -> Done {
     // The lines are what is printed then, and no table.
     let prints_lines = json.as_deref().is_some_and(is_stdout);
     let json = json.as_deref().map(Output::create).transpose()?;
-    let mut html = html.as_deref().map(Page::create).transpose()?;
+    let html = html.as_deref().map(Page::create).transpose()?;
     let mut watch = Watch::new(json)?;
     let outcome = biombo_lab::bench::run(&plan, &registry, &WorkerCommand::this_program()?, &mut watch)?;
     // What was measured is shown, whatever became of the file.
-    let written = watch.finish();
-    let mut out = Out::new();
-    if !outcome.records.is_empty() {
-        if !prints_lines {
-            biombo_lab::table::print(&biombo_lab::summary::tables(&outcome.records), &mut out)
-                .map_err(|e| Failure::output(&e))?;
-        }
-        if let Some(html) = &mut html {
-            html.write(&biombo_lab::report::html(&outcome)?)?;
-            if !prints_lines {
-                out.line(format_args!("report: {}", html.path().display()))?;
+    let kept = watch.finish();
+    let html = html.filter(|_| !outcome.records.is_empty());
+    let (written, printed) = write_then_print(
+        html,
+        || biombo_lab::report::html(&outcome),
+        |out, report| {
+            if prints_lines || outcome.records.is_empty() {
+                return Ok(());
             }
-        }
-    }
-    out.finish()?;
+            let tables = biombo_lab::summary::tables(&outcome.records);
+            biombo_lab::table::print(&tables, out).map_err(|e| Failure::output(&e))?;
+            print_path(out, report)
+        },
+    );
+    kept?;
     written?;
-    ended(&outcome)
+    ended(&outcome)?;
+    printed
 }
 
 /// How a bench ended: an error with the first cause where a run failed or was not done, or where operations failed or gave wrong answers.

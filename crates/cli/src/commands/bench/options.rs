@@ -8,6 +8,7 @@ use biombo_lab::spec::{Partitioning, Placement};
 use biombo_lab::workload::Task;
 use clap::Args;
 
+use super::page::part;
 use crate::failure::{Done, Failure};
 use crate::out::file_name;
 use crate::size::parse_bytes;
@@ -105,9 +106,10 @@ pub(super) struct RunOptions {
 }
 
 /// Where the results go.
-pub(super) struct Outputs {
-    pub(super) json: Option<PathBuf>,
-    pub(super) html: Option<PathBuf>,
+pub(in crate::commands) struct Outputs {
+    /// The lines.
+    pub(in crate::commands) json: Option<PathBuf>,
+    pub(in crate::commands) html: Option<PathBuf>,
 }
 
 impl Outputs {
@@ -117,7 +119,12 @@ impl Outputs {
 
     /// Refuse files that would be written over: those of `inputs` (named by `option`) by either, and the lines by the page.
     pub(super) fn check(&self, inputs: &[PathBuf], option: &str) -> Done {
-        for (written, path) in [("--json", &self.json), ("--html", &self.html)] {
+        self.check_as("--json", inputs, option)
+    }
+
+    /// The same where the option for the lines is called `lines`.
+    pub(in crate::commands) fn check_as(&self, lines: &str, inputs: &[PathBuf], option: &str) -> Done {
+        for (written, path) in [(lines, &self.json), ("--html", &self.html)] {
             if let Some(path) = path.as_deref().filter(|path| inputs.iter().any(|input| is_same(input, path))) {
                 let path = path.display();
                 return Err(Failure::usage(format!(
@@ -125,22 +132,37 @@ impl Outputs {
                 )));
             }
         }
-        match (&self.json, &self.html) {
-            (Some(json), Some(html)) if is_same(json, html) => {
-                Err(Failure::usage("--json and --html name the same file: name another for one of them"))
-            }
-            _ => Ok(()),
+        let (Some(json), Some(html)) = (&self.json, &self.html) else { return Ok(()) };
+        if is_same(json, html) {
+            return Err(Failure::usage(format!("{lines} and --html name the same file: name another for one of them")));
         }
+        if part(html).is_some_and(|part| is_same(json, &part)) {
+            let json = json.display();
+            return Err(Failure::usage(format!(
+                "{lines} names {json}, where the report is written until it is whole: name another"
+            )));
+        }
+        Ok(())
     }
 }
 
 /// Whether two names are those of one file, which need not be there yet.
 pub(in crate::commands) fn is_same(a: &Path, b: &Path) -> bool {
-    a == b || a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+    let place = |path: &Path| {
+        let of_its_directory = || {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            Some(parent.canonicalize().ok()?.join(path.file_name()?))
+        };
+        path.canonicalize().ok().or_else(of_its_directory)
+    };
+    a == b || place(a).is_some_and(|a| place(b) == Some(a))
 }
 
 /// Partitions where nobody says how many.
 const PARTITIONS: u32 = 8;
+
+/// The engines that clean, and so can be told how much space they may take.
+const CLEANERS: [&str; 1] = ["log"];
 
 /// What a bench does where the command line does not say it.
 pub(super) struct Defaults {
@@ -164,7 +186,46 @@ impl RunOptions {
         self.partitions.iter().copied().max().unwrap_or(PARTITIONS)
     }
 
+    /// Refuse what no run would go by, rather than measure something else than was meant.
+    fn check(&self, tasks: &[Task]) -> Done {
+        let is_divided = match self.partitioning.as_slice() {
+            [] => !self.partitions.is_empty(),
+            said => said.iter().any(|kind| *kind != Partitioning::None),
+        };
+        let is_hard = match self.partitioning.as_slice() {
+            [] => is_divided,
+            said => said.contains(&Partitioning::Hard),
+        };
+        // Which records are hot may follow from how many partitions there would be.
+        let counts = |task: &Task| matches!(task, Task::Shift { shift } if shift.kind.has_partitions());
+        let is_counted = is_divided || tasks.iter().any(counts);
+        let cleans = self.engines.iter().any(|engine| CLEANERS.contains(&engine.as_str()));
+        let unused =
+            |given: bool, used: bool, why: &str| if given && !used { Err(Failure::usage(why)) } else { Ok(()) };
+        unused(
+            !self.partitions.is_empty(),
+            is_counted,
+            "--partitions divides stores, and none is an engine used directly: choose --partitioning hard or soft, or leave it out",
+        )?;
+        unused(
+            self.placement != Placement::Hash,
+            is_divided,
+            "--placement says which partition a key is in: choose --partitioning hard or soft, or leave it out",
+        )?;
+        unused(
+            self.dir.len() > 1,
+            is_hard,
+            "several directories of --dir are for hard partitions, which are dealt to them: choose --partitioning hard, or name one",
+        )?;
+        unused(
+            self.space_amplification.is_some(),
+            cleans,
+            &format!("--space-amplification is for engines that clean ({}): leave it out", CLEANERS.join(", ")),
+        )
+    }
+
     pub(super) fn plan(self, tasks: Vec<Task>, defaults: &Defaults) -> Result<Plan, Failure> {
+        self.check(&tasks)?;
         let records = self.records.unwrap_or(Plan::default().records);
         let or = |given: Vec<u32>, default: u32| if given.is_empty() { vec![default] } else { given };
         let partitionings = match (self.partitioning.is_empty(), self.partitions.is_empty()) {
@@ -211,5 +272,40 @@ impl RunOptions {
             more_dirs: self.dir.into_iter().skip(1).collect(),
             ..Plan::default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails if a name of a file that is not there yet is compared by its letters alone.
+    #[test]
+    fn two_names_of_one_file_are_known_before_it_is_there_and_after() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [here, inner] = ["r", "inner"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&inner).expect("a directory");
+        let roundabout = inner.join("..").join("r");
+        for _ in 0..2 {
+            assert!(is_same(&here, &roundabout) && is_same(&here, &here));
+            assert!(!is_same(&here, &inner.join("r")) && !is_same(&here, &dir.path().join("s")));
+            std::fs::write(&here, "it is there").expect("written");
+        }
+        assert!(is_same(Path::new("no-such-file"), Path::new("./no-such-file")));
+        assert!(!is_same(Path::new("nosuch/r"), Path::new("nosuch/s")));
+    }
+
+    #[test]
+    fn lines_and_a_report_have_a_file_each() {
+        let refused = |json: &str, html: &str| {
+            let outputs = Outputs { json: Some(json.into()), html: Some(html.into()) };
+            outputs.check_as("--runs", &["edges".into()], "the graph").err().map(|failure| failure.to_string())
+        };
+        let said = |json: &str, html: &str| refused(json, html).expect("it is refused");
+        assert!(said("r", "./r").starts_with("--runs and --html name the same file"));
+        assert!(said("r.part", "r").contains("--runs names r.part, where the report is written until"));
+        assert!(said("./edges", "r").starts_with("--runs names ./edges, the graph, which it would write over"));
+        assert!(said("r", "edges").starts_with("--html names edges, the graph"));
+        assert_eq!(refused("r", "s"), None);
     }
 }

@@ -4,7 +4,7 @@ use biombo_lab::workload::{Shift, ShiftKind, Task};
 use clap::Args;
 
 use super::options::{Defaults, Outputs, RunOptions};
-use crate::failure::Done;
+use crate::failure::{Done, Failure};
 use crate::store_args::one_of;
 
 const WORKLOADS: &[&str] =
@@ -48,9 +48,9 @@ pub(crate) struct ShiftArgs {
     #[arg(long = "workload", value_name = "W,W..", value_delimiter = ',', required = true,
         value_parser = one_of::<ShiftKind>(WORKLOADS), hide_possible_values = true)]
     workloads: Vec<ShiftKind>,
-    /// Seconds from one shift to the next; 0: it never shifts
-    #[arg(long, value_name = "S", default_value_t = 5.0)]
-    period: f64,
+    /// Seconds from one shift to the next; 0: it never shifts [default: 5]
+    #[arg(long, value_name = "S")]
+    period: Option<f64>,
     /// Hot records [default: a hundredth of the records, adversary 100]
     #[arg(long, value_name = "N")]
     hot_records: Option<u64>,
@@ -67,13 +67,32 @@ pub(crate) struct ShiftArgs {
     run: RunOptions,
 }
 
+impl ShiftArgs {
+    /// Refuse what none of the workloads asks for, rather than measure something else than was meant.
+    fn check(&self) -> Done {
+        let unused = |name: &str, given: bool, has: fn(ShiftKind) -> bool| {
+            if !given || self.workloads.iter().any(|kind| has(*kind)) {
+                return Ok(());
+            }
+            let of: Vec<&str> = ShiftKind::ALL.into_iter().filter(|kind| has(*kind)).map(ShiftKind::name).collect();
+            Err(Failure::usage(format!("{name} is for {}: leave it out", of.join(", "))))
+        };
+        // Never, as 0 says, is what the others do.
+        unused("--period", self.period.is_some_and(|seconds| seconds != 0.0), ShiftKind::has_periods)?;
+        unused("--group", self.group.is_some(), ShiftKind::has_groups)?;
+        unused("--hot-records", self.hot_records.is_some(), ShiftKind::has_hot_records)?;
+        unused("--hot-share", self.hot_share.is_some(), ShiftKind::has_hot_share)
+    }
+}
+
 pub(super) fn run(args: ShiftArgs) -> Done {
+    args.check()?;
     let ShiftArgs { workloads, period, hot_records, hot_share, group, reads, run } = args;
     let partitions = run.partitions_max();
     let task = |kind: ShiftKind| {
         let usual = Shift::from(kind);
         let shift = Shift {
-            period_seconds: period,
+            period_seconds: period.unwrap_or(usual.period_seconds),
             hot_records,
             share: hot_share.unwrap_or(usual.share),
             group: group.unwrap_or(usual.group),

@@ -35,10 +35,6 @@ impl Output {
         let written = self.sink.write_all(text.as_bytes()).and_then(|()| self.sink.flush());
         written.map_err(|e| refused(&self.path, &e))
     }
-
-    pub(in crate::commands) fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 fn refused(path: &Path, error: &std::io::Error) -> Failure {
@@ -46,6 +42,17 @@ fn refused(path: &Path, error: &std::io::Error) -> Failure {
         true => Failure::output(error),
         false => Failure::failed(format!("cannot write {}: {error}", path.display())),
     }
+}
+
+/// What is set by the first of the signals that end a program, so that the work ends in good order; the second one ends the program at once.
+pub(super) fn listen() -> Done<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
+            .map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
+    }
+    Ok(stop)
 }
 
 /// Watches a bench.
@@ -57,15 +64,9 @@ pub(in crate::commands) struct Watch {
 }
 
 impl Watch {
-    /// From here on the signals that end a program end the bench in good order; the second one ends the program at once.
+    /// From here on the signals that end a program end the bench in good order.
     pub(in crate::commands) fn new(json: Option<Output>) -> Done<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
-                .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-                .map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
-        }
-        Ok(Self { progress: biombo_lab::progress::stderr(), json, broken: None, stop })
+        Ok(Self { progress: biombo_lab::progress::stderr(), json, broken: None, stop: listen()? })
     }
 
     /// The end of it: an error where the lines could not be written.

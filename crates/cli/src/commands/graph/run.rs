@@ -44,12 +44,12 @@ pub(crate) struct RunArgs {
     /// The vertex to begin at; bc takes several
     #[arg(long, value_name = "V")]
     source: Vec<u64>,
-    /// pagerank: at most so many iterations
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    iterations: u32,
-    /// pagerank: stop when an iteration changes all scores together by less
-    #[arg(long, value_name = "T", default_value_t = 1e-6)]
-    tolerance: f64,
+    /// pagerank: at most so many iterations [default: 100]
+    #[arg(long, value_name = "N")]
+    iterations: Option<u32>,
+    /// pagerank: stop when an iteration changes all scores together by less [default: 0.000001]
+    #[arg(long, value_name = "T")]
+    tolerance: Option<f64>,
     /// Threads; the answer does not depend on them
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
@@ -110,6 +110,9 @@ struct Summary {
     top: Option<Vec<(u64, f64)>>,
 }
 
+/// When pagerank stops, where nobody says it.
+const ITERATIONS: u32 = 100;
+const TOLERANCE: f64 = 1e-6;
 /// How many vertices with large scores are shown.
 const TOP: usize = 10;
 
@@ -121,12 +124,15 @@ pub(crate) fn run(args: &RunArgs) -> Done {
     if !matches!(args.kernel, Kernel::Bfs | Kernel::Bc) && !args.source.is_empty() {
         return Err(Failure::usage("only bfs and bc have a --source"));
     }
+    if args.kernel != Kernel::Pagerank && (args.iterations.is_some() || args.tolerance.is_some()) {
+        return Err(Failure::usage("only pagerank has --iterations and --tolerance"));
+    }
     let prints_values = args.out.as_deref().is_some_and(is_stdout);
     if prints_values && args.json.json {
         return Err(Failure::usage("--out - and --json both go to standard output: name a file for --out"));
     }
-    if args.tolerance.is_nan() || args.tolerance < 0.0 {
-        return Err(Failure::usage(format!("--tolerance is a number from 0, not {}", args.tolerance)));
+    if let Some(tolerance) = args.tolerance.filter(|tolerance| !(0.0..).contains(tolerance)) {
+        return Err(Failure::usage(format!("--tolerance is a number from 0, not {tolerance}")));
     }
     let said = args.nodes.said()?.or_kept(&args.dir.dir)?;
     let spread = said.spread()?;
@@ -183,7 +189,10 @@ fn solve<V: View>(args: &RunArgs, graph: &V, sources: &[u32], team: &mut Team) -
     Ok(match args.kernel {
         Kernel::Bfs => Answer::Depths(bfs(graph, sources[0], team)?.depths()),
         Kernel::Pagerank => {
-            let stop = Stop { iterations: args.iterations, tolerance: args.tolerance };
+            let stop = Stop {
+                iterations: args.iterations.unwrap_or(ITERATIONS),
+                tolerance: args.tolerance.unwrap_or(TOLERANCE),
+            };
             let ranked = pagerank(graph, stop, team)?;
             Answer::Scores { scores: ranked.scores.to_vec(), iterations: Some(ranked.iterations) }
         }

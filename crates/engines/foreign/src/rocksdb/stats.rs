@@ -1,26 +1,25 @@
 //! RocksDB's own figures: properties and tickers.
 //!
-//! What memtables hold that no table has (`unflushed_bytes`) is told as it is in memory: a table of it is about as large where values do not
-//! compress, and smaller where they do. Closing does not write it, because the log has it.
+//! What memtables hold that no table has (`unflushed_bytes`) is told by the bytes of the log files ([`log_bytes`]), as LevelDB's is. Their
+//! memory says too much: it is taken in blocks of up to 1 MiB in each instance, and has the pointers of a skip list. Closing does not
+//! write it, because the log has it.
 
 use biombo_engine::{Compaction, CompactionTail, Result, Stats};
 
 use super::RocksDb;
+use crate::log_tail::log_bytes;
 
 impl RocksDb {
     pub(super) fn read_stats(&self) -> Result<Stats> {
         // Before what is written: a flush that ends meanwhile counts rather twice than not at all.
-        let unflushed_bytes = self.unflushed_bytes();
+        let unflushed_bytes = self.unflushed_bytes()?;
         let text = self.options.statistics();
         let ticker = |name: &str| ticker(&text, name);
         let sum = |names: [&str; 3]| names.iter().filter_map(|name| ticker(name)).sum::<u64>();
         let times = histogram(&text, "rocksdb.compaction.times.micros");
         let block_cache = self.property(c"rocksdb.block-cache-usage");
         let memtables = self.property(c"rocksdb.size-all-mem-tables");
-        let compaction_tail = times.as_ref().filter(|times| times.count > 0).map(|times| CompactionTail {
-            latency_ns_p99: Some((times.p99 * 1e3) as u64),
-            latency_ns_max: Some((times.max * 1e3) as u64),
-        });
+        let compaction_tail = times.as_ref().map(Histogram::tail);
         Ok(Stats {
             keys: self.property(c"rocksdb.estimate-num-keys"),
             keys_estimated: true,
@@ -45,12 +44,18 @@ impl RocksDb {
         })
     }
 
-    /// Memory of the active memtable and of those that wait for their flush.
-    fn unflushed_bytes(&self) -> Option<u64> {
-        let entries = self.property(c"rocksdb.num-entries-active-mem-table")?
-            + self.property(c"rocksdb.num-entries-imm-mem-tables")?;
-        // An empty memtable has memory already.
-        if entries == 0 { Some(0) } else { self.property(c"rocksdb.cur-size-all-mem-tables") }
+    /// What the active memtable and those that wait for their flush will be as tables.
+    fn unflushed_bytes(&self) -> Result<Option<u64>> {
+        let active = self.property(c"rocksdb.num-entries-active-mem-table");
+        let waiting = self.property(c"rocksdb.num-entries-imm-mem-tables");
+        let Some((active, waiting)) = active.zip(waiting) else { return Ok(None) };
+        if active + waiting == 0 {
+            // A log that nobody needs may be there for a moment.
+            return Ok(Some(0));
+        }
+        // Nor does it count for more than its memtables hold, which is less than their memory.
+        let memory = self.property(c"rocksdb.cur-size-all-mem-tables").unwrap_or(u64::MAX);
+        Ok(Some(log_bytes(self.home.dir())?.min(memory)))
     }
 }
 
@@ -68,6 +73,14 @@ struct Histogram {
     max: f64,
     count: u64,
     sum: u64,
+}
+
+impl Histogram {
+    /// Nothing is known of none, which is not the same as an engine that keeps no such figures.
+    fn tail(&self) -> CompactionTail {
+        let ns = |micros: f64| (self.count > 0).then_some((micros * 1e3) as u64);
+        CompactionTail { latency_ns_p99: ns(self.p99), latency_ns_max: ns(self.max) }
+    }
 }
 
 /// `NAME P50 : x P95 : x P99 : x P100 : x COUNT : n SUM : s`.
@@ -98,5 +111,19 @@ mod tests {
         assert_eq!(ticker(text, "rocksdb.block"), None);
         let expected = Histogram { p50: 1.5, p99: 2.5, max: 3.0, count: 3, sum: 41 };
         assert_eq!(histogram(text, "rocksdb.compaction.times.micros"), Some(expected));
+    }
+
+    /// Fails if a partition that compacted nothing seems to keep no times, so that those of the others are lost.
+    #[test]
+    fn an_instance_without_a_compaction_tells_that_there_was_none() {
+        let busy = Histogram { p50: 1.5, p99: 2.5, max: 3.0, count: 3, sum: 7 };
+        let tail = CompactionTail { latency_ns_p99: Some(2_500), latency_ns_max: Some(3_000) };
+        assert_eq!(busy.tail(), tail);
+        let none = Histogram { count: 0, sum: 0, ..busy };
+        assert_eq!(none.tail(), CompactionTail::default());
+        assert_eq!(CompactionTail::together(&[none.tail(), tail]), Some(tail));
+        let dir = tempfile::tempdir().unwrap();
+        let engine = RocksDb::open(&biombo_engine::OpenOptions::new(dir.path())).unwrap();
+        assert_eq!(engine.read_stats().unwrap().compaction_tail, Some(none.tail()));
     }
 }

@@ -88,11 +88,10 @@ impl Cleaner {
     /// What was cleaned since opening; of the times the median and the 99th percentile are those of the last [`TIMES_MAX`] passes.
     pub fn figures(&self) -> (Compaction, CompactionTail) {
         let mut times = self.times.clone();
-        times.sort_unstable();
         let cleaned = Compaction {
             count: self.count,
             seconds: self.busy_ns as f64 / 1e9,
-            latency_ns_p50: times.get(times.len() / 2).copied(),
+            latency_ns_p50: Compaction::median(&mut times),
             bytes: self.bytes,
             moves: 0,
         };

@@ -285,7 +285,7 @@ fn the_slowest_pass_is_kept_when_its_time_is_not() {
     let (cleaned, tail) = cleaner.figures();
     assert_eq!(
         (cleaned.latency_ns_p50, tail.latency_ns_p99, tail.latency_ns_max),
-        (Some(513), Some(1_014), Some(9_000))
+        (Some(512), Some(1_014), Some(9_000))
     );
 }
 

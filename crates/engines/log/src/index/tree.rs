@@ -5,12 +5,19 @@ use std::sync::PoisonError;
 use biombo_base::Result;
 
 use super::arena::heap::Heap;
-use super::arena::{Arena, Walk};
+use super::arena::{Arena, CHUNK_UNITS, Walk};
 use super::epoch::{Announced, Epochs};
 use super::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, order};
 use super::word::{Leaf, Word};
 use super::write::Writer;
 use super::{cursor::Cursor, walk};
+
+/// Inserts whose nodes fit into a chunk, if each needs one of the largest and a smallest one.
+const INSERTS_A_CHUNK: usize = if CHUNK_UNITS > 512 { CHUNK_UNITS / 256 } else { 1 };
+/// Chunks that are left to deletions, which need nodes too, and to what is cut up too finely to be used.
+const ROOMY_CHUNKS: usize = 64;
+/// Chunks that are left in any case: more than the runs that the kinds of nodes have claimed.
+const NARROW_CHUNKS: usize = 16;
 
 /// Where the keys are: the log.
 ///
@@ -120,6 +127,28 @@ impl Index {
     pub fn memory_bytes(&self) -> usize {
         let heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
         size_of::<Self>() + self.arena.memory_bytes() + heap.memory_bytes()
+    }
+
+    /// Whether `inserts` new keys will fit, whatever nodes they need: asked before what leads here is written, since an
+    /// insert that fails with `Full` fails too late. Near the end of the memory it waits for the writer, and says no while less
+    /// than an eighth of it is free.
+    #[inline]
+    pub fn has_room(&self, inserts: usize) -> bool {
+        let needed = inserts / INSERTS_A_CHUNK;
+        let room = self.arena.room();
+        room >= ROOMY_CHUNKS + needed || room >= NARROW_CHUNKS + needed && self.is_emptied()
+    }
+
+    /// Whether so much is free in the chunks that there are that new nodes find a place.
+    #[cold]
+    fn is_emptied(&self) -> bool {
+        let heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
+        heap.free_units() * 8 >= self.chunks() * CHUNK_UNITS
+    }
+
+    #[cfg(test)]
+    pub(crate) fn limit(&self, room: usize) {
+        self.arena.limit(room);
     }
 
     #[inline(always)]

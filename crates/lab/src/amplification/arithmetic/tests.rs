@@ -86,6 +86,15 @@ fn the_increments_of_a_series_add_up_to_the_phase() {
     assert_eq!((figures.series.write_bytes.process, figures.write_bytes.process), (Some(vec![0, 0]), Some(0)));
 }
 
+/// Fails if what the kernel took back is lost, or if a phase has that of the one before.
+#[test]
+fn what_the_kernel_took_back_stands_beside_what_it_wrote() {
+    let at = |process, cancelled_bytes| Sample { cancelled_bytes, ..sample(1.0, 100, None, Some(process)) };
+    let figures = PhaseFigures::of(&at(1_000, Some(300)), &[at(1_050, Some(450))], None);
+    assert_eq!((figures.write_bytes.process, figures.cancelled_write_bytes), (Some(50), Some(150)));
+    assert_eq!(PhaseFigures::of(&at(1_000, None), &[at(1_050, None)], None).cancelled_write_bytes, None);
+}
+
 /// Fails if bytes of other phases, or of an unknown store, are divided.
 #[test]
 fn space_is_that_at_the_end_by_what_is_live_then() {
@@ -140,13 +149,14 @@ fn neighbours_are_put_together_and_the_last_sample_stays() {
 fn a_phase_is_json_with_these_names_and_comes_back() {
     let base = sample(0.0, 0, Some(0), Some(0));
     let figures = PhaseFigures::of(&base, &[sample(1.0, 16, Some(4_096), Some(8_192))], Some(16));
-    let json = serde_json::to_value(&figures).unwrap();
+    let mut json = serde_json::to_value(&figures).unwrap();
     assert_eq!(json["waf"]["own"], 256.0);
     assert_eq!(json["series"]["waf"]["process"][0], 512.0);
     for name in [
         "logical_write_bytes",
         "logical_read_bytes",
         "write_bytes",
+        "cancelled_write_bytes",
         "unflushed_bytes",
         "read_bytes",
         "read_amplification",
@@ -160,5 +170,8 @@ fn a_phase_is_json_with_these_names_and_comes_back() {
     ] {
         assert!(json.get(name).is_some(), "{name}");
     }
+    assert_eq!(serde_json::from_value::<PhaseFigures>(json.clone()).unwrap(), figures);
+    // A line of before the kernel was asked what it took back.
+    json.as_object_mut().unwrap().remove("cancelled_write_bytes");
     assert_eq!(serde_json::from_value::<PhaseFigures>(json).unwrap(), figures);
 }

@@ -119,6 +119,26 @@ fn each_phase_pays_in_the_table_for_what_was_put_in_it_as_in_the_terminal() {
     assert!(html.contains("a short run flatters an engine that writes late"));
 }
 
+/// Fails if a log that was deleted before it was written makes its engine look as if it had none, and the page does not say so.
+#[test]
+fn what_the_kernel_took_back_has_a_star_in_each_table_and_words_below() {
+    let mut load = phase([None, Some([1.5; 6]), Some([1.5; 6]), None], 1_000_000);
+    let mut run = phase([None, Some([1.25; 6]), Some([0.25; 6]), None], 1_000_000);
+    (load.cancelled_write_bytes, run.cancelled_write_bytes) = (Some(0), Some(990_000));
+    let mut record = with(record("rocksdb", "none", 1, 1_000.0), load, run);
+    (record.waf, record.waf_by.process, record.waf_by.engine) = (Some(0.75), Some(0.75), Some(1.5));
+    let html = page(std::slice::from_ref(&record), &[]).unwrap();
+    let (_, table) = html.split_once("What storage wrote, read and kept").expect("the table of phases");
+    let (phases, whole) = table.split_once("<h3>Figures").expect("the table of figures");
+    assert!(phases.contains("<td>0.25*</td>") && phases.contains("<td>1.50</td>"), "{phases}");
+    assert!(phases.contains("wrote more: rocksdb 1.25 in run, 990 kB taken back. The kernel"), "{phases}");
+    assert!(whole.contains("<td rowspan=\"2\">0.75*</td>") && whole.contains("<td>0.75*</td>"), "{whole}");
+    assert_eq!(whole.matches("wrote more: rocksdb 1.50, 990 kB taken back. The kernel").count(), 2, "{whole}");
+    assert!(html.contains("A star behind a figure of the kernel"), "nor is it explained");
+    let none = page(&records(), &[]).unwrap();
+    assert!(!none.contains("wrote more:"), "all counters of these agree");
+}
+
 /// Fails if lines of before there were such figures give an empty picture, or none at all a page.
 #[test]
 fn records_without_such_figures_have_a_page_without_the_picture() {

@@ -76,6 +76,22 @@ fn what_was_not_measured_is_said_and_not_judged() {
     assert!(verdicts(&nothing).iter().all(|verdict| *verdict == Verdict::Unknown));
 }
 
+/// Fails if a mean is judged as if it had no spread: a bound that lies within the repetitions is passed by nobody.
+#[test]
+fn a_mean_is_within_what_was_published_with_all_of_its_spread_or_not_clearly() {
+    let of = |min: f64, max: f64| Spread { median: (min + max) / 2.0, min, max, runs: 3 };
+    // From 2.0 to 6.0.
+    let verdict = |min, max| within(of(min, max), 2.4, 5.0);
+    assert_eq!([verdict(2.0, 6.0), verdict(3.0, 4.0)], [Verdict::Holds; 2]);
+    assert_eq!([verdict(1.99, 3.0), verdict(5.0, 6.01), verdict(1.0, 9.0)], [Verdict::Mixed; 3]);
+    assert_eq!([verdict(1.0, 1.99), verdict(6.01, 9.0)], [Verdict::Refuted; 2]);
+    assert_eq!(within(Spread { runs: 2, ..of(3.0, 4.0) }, 2.4, 5.0), Verdict::Mixed);
+    // The repetitions of 3 times lie 2 % apart, at either end.
+    let found = findings(&outcome(|_, _, value| (1e6, 3f64.powf((value / 256.0).log(4.0)) * 1e6, 2.0, 1e6))).unwrap();
+    let mean = found.findings.iter().find(|finding| finding.published.contains("times the latency")).unwrap();
+    assert_eq!(mean.measured, "3.00 (2.94 to 3.06) times, the geometric mean of all steps");
+}
+
 /// (Mutation: what is not yet in tables is left out of what an operation writes, or the sentence is drawn from that.)
 #[test]
 fn why_write_amplification_falls_is_said_where_it_falls() {
@@ -96,6 +112,17 @@ fn why_write_amplification_falls_is_said_where_it_falls() {
         "{}",
         said(0.0, 500_000)
     );
+}
+
+/// Fails if write amplification is judged by figures that the kernel took bytes off, and nobody is told.
+#[test]
+fn figures_below_what_leveldb_says_itself_are_told_of() {
+    let mut told = outcome(|_, key, value| (1e6 / value * key, 1e4, 2.0, 1e6));
+    let is_said = |told: &Outcome| findings(told).unwrap().differences.join(" ").contains("In 3 of ");
+    assert!(!is_said(&told));
+    let fills = told.records.iter_mut().filter(|record| record.workload == Benchmark::FillRandom.name());
+    fills.take(3).for_each(|record| record.waf_by.engine = Some(2.5));
+    assert!(is_said(&told));
 }
 
 #[test]

@@ -62,6 +62,21 @@ impl Shift {
         if self.kind.has_periods() { (self.period_seconds * 1e9) as u64 } else { 0 }
     }
 
+    /// Itself without what its kind has no use for: two that do the same are equal.
+    #[must_use]
+    pub fn effective(self) -> Self {
+        let Self { kind, period_seconds, hot_records, share, group, reads, partitions } = self;
+        Self {
+            kind,
+            period_seconds: if kind.has_periods() { period_seconds } else { 0.0 },
+            hot_records: hot_records.filter(|_| kind.has_hot_records()),
+            share: if kind.has_hot_share() { share } else { 1.0 },
+            group: if kind.has_groups() { group } else { 0 },
+            reads,
+            partitions: if kind.has_partitions() { partitions } else { 0 },
+        }
+    }
+
     /// How it reads, and how it writes.
     pub fn kinds(&self) -> (OpKind, OpKind) {
         match self.kind {
@@ -241,6 +256,26 @@ mod tests {
         refuse(Shift { group: 10, hot_records: Some(80), share: 0.9, ..worker }, "--hot-share");
         assert!(Shift { group: 10, hot_records: Some(80), ..worker }.check(1_000).is_ok());
         assert!(groups.check(9).is_err_and(|e| e.to_string().contains("--group")));
+    }
+
+    /// Fails if what a kind has no use for makes two of it that do the same differ, or if what it is made of is left out.
+    #[test]
+    fn what_a_kind_has_no_use_for_makes_no_other_load() {
+        for kind in ShiftKind::ALL {
+            let usual = Shift::from(kind);
+            let others = [
+                (kind.has_periods(), Shift { period_seconds: 7.0, ..usual }),
+                (kind.has_groups(), Shift { group: 50, ..usual }),
+                (kind.has_partitions(), Shift { partitions: 4, ..usual }),
+                (kind.has_hot_records(), Shift { hot_records: Some(70), ..usual }),
+                (kind.has_hot_share(), Shift { share: 0.25, ..usual }),
+                (true, Shift { reads: 0.75, ..usual }),
+            ];
+            for (is_used, other) in others {
+                assert_eq!(other.effective() != usual.effective(), is_used, "{other:?}");
+                assert_eq!(other.describe(1_000), other.effective().describe(1_000), "{other:?}");
+            }
+        }
     }
 
     #[test]

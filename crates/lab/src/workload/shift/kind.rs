@@ -85,6 +85,26 @@ impl ShiftKind {
     pub fn has_periods(self) -> bool {
         !matches!(self, Self::Monotonic | Self::Slot | Self::Partition | Self::Worker)
     }
+
+    /// Whether an operation may be for a group of records.
+    pub fn has_groups(self) -> bool {
+        matches!(self, Self::Groups | Self::Worker)
+    }
+
+    /// Whether its hot records are those of some of so many partitions.
+    pub fn has_partitions(self) -> bool {
+        matches!(self, Self::Partition | Self::Worker)
+    }
+
+    /// Whether it can be said how many records are hot.
+    pub fn has_hot_records(self) -> bool {
+        !matches!(self, Self::Crowd | Self::Monotonic)
+    }
+
+    /// Whether a share of the operations goes to hot records.
+    pub fn has_hot_share(self) -> bool {
+        self != Self::Monotonic
+    }
 }
 
 impl fmt::Display for ShiftKind {

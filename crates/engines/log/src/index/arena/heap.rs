@@ -8,7 +8,7 @@
 //! 2. A unit's bit in the chunk's own bitmap says that it holds a node that is reachable. Retiring clears it at once; the busy
 //!    bit goes when no reader can be there any more.
 //! 3. A rover that has come to the end begins again only after a sixteenth of all units has been freed since it last began,
-//!    so looking for runs costs a bounded share of freeing them.
+//!    so looking for runs costs a bounded share of freeing them; at the end of all memory it looks everywhere.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -263,7 +263,18 @@ impl Heap {
             }
             *rover = Rover { freed_at_start: self.freed_units, ..Rover::default() };
         }
-        self.fresh_run(arena, units)
+        if let Some(run) = self.fresh_run(arena, units) {
+            return Ok(run);
+        }
+        self.rovers[kind as usize] = Rover { freed_at_start: self.freed_units, ..Rover::default() };
+        let run = self.search(arena, kind, units).ok_or_else(full)?;
+        self.claim(run);
+        Ok(run)
+    }
+
+    /// Units that nothing holds, in chunks that are in memory.
+    pub fn free_units(&self) -> usize {
+        self.chunks.iter().filter(|state| state.busy.is_some()).map(|state| state.free_units).sum()
     }
 
     /// The next run of at least `units` free units from the kind's rover on.
@@ -291,12 +302,12 @@ impl Heap {
         None
     }
 
-    /// A run from memory that was never used.
-    fn fresh_run(&mut self, arena: &Arena, units: usize) -> Walk<Run> {
+    /// A run from memory that was never used; `None` where there is no more of it.
+    fn fresh_run(&mut self, arena: &Arena, units: usize) -> Option<Run> {
         if self.fresh.to - self.fresh.from < units {
             let rest = std::mem::take(&mut self.fresh);
             self.release(rest);
-            let number = arena.grow().ok_or_else(full)?;
+            let number = arena.grow()?;
             let mut busy = Box::new([0; BITMAP_WORDS]);
             set(&mut busy[..], 0, BITMAP_UNITS, true);
             self.chunks.push(State { busy: Some(busy), free_units: CHUNK_UNITS - BITMAP_UNITS, lost: false });
@@ -306,7 +317,7 @@ impl Heap {
         let from = self.fresh.from;
         let room = (self.fresh.to - from).min(claim_units(units));
         self.fresh.from += room - room % units;
-        Ok(Run { chunk: self.fresh.chunk, from, to: self.fresh.from })
+        Some(Run { chunk: self.fresh.chunk, from, to: self.fresh.from })
     }
 
     fn claim(&mut self, run: Run) {
@@ -426,5 +437,28 @@ mod tests {
             }
         }
         assert!(arena.chunks() <= grown + 1, "memory is not used again: {} chunks", arena.chunks());
+    }
+
+    #[test]
+    fn at_the_end_of_all_memory_little_that_is_free_is_found() {
+        let (arena, epochs, mut heap) = (Arena::new(), Epochs::new(), Heap::new());
+        arena.limit(2);
+        let mut taken = Vec::new();
+        let error = loop {
+            match heap.allocate(&arena, Kind::L16) {
+                Ok(reference) => taken.push(reference),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!((error.kind(), arena.chunks(), arena.room()), (ErrorKind::Full, 2, 0));
+        // A thirtieth of the memory, where a sixteenth makes a rover begin again while there is fresh memory.
+        let freed: Vec<u32> = taken.iter().copied().step_by(30).take(RETIRED_BETWEEN_EPOCHS).collect();
+        for reference in &freed {
+            heap.retire(&arena, &epochs, NodeWord::new(*reference, Kind::L16, 0)).expect("in memory");
+        }
+        for _ in 0..RETIRED_BETWEEN_EPOCHS * 2 {
+            let reference = heap.allocate(&arena, Kind::L16).expect("room");
+            heap.retire(&arena, &epochs, NodeWord::new(reference, Kind::L16, 0)).expect("in memory");
+        }
     }
 }

@@ -41,13 +41,20 @@ pub type Walk<T> = Result<T, Fault>;
 pub struct Arena {
     table: memory::Table,
     chunks: AtomicUsize,
+    /// Chunks that there may be: all that references can name; fewer in tests.
+    most: AtomicUsize,
     /// Where chunks come from that are not yet in memory.
     source: Option<Source>,
 }
 
 impl Arena {
     pub fn new() -> Self {
-        Self { table: memory::Table::new(), chunks: AtomicUsize::new(0), source: None }
+        Self {
+            table: memory::Table::new(),
+            chunks: AtomicUsize::new(0),
+            most: AtomicUsize::new(CHUNKS_MAX),
+            source: None,
+        }
     }
 
     /// The arena of an image of `chunks` chunks.
@@ -58,6 +65,18 @@ impl Arena {
     /// Chunk numbers in use.
     pub fn chunks(&self) -> usize {
         self.chunks.load(Ordering::Relaxed)
+    }
+
+    /// Chunks that can still be taken.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.most.load(Ordering::Relaxed).saturating_sub(self.chunks())
+    }
+
+    /// No more than `room` chunks can be taken from now on.
+    #[cfg(test)]
+    pub fn limit(&self, room: usize) {
+        self.most.store(self.chunks() + room, Ordering::Relaxed);
     }
 
     /// The words of a node.
@@ -109,7 +128,7 @@ impl Arena {
     /// Take memory for one more chunk; `None` if no reference could name it. Only the writer calls this.
     pub fn grow(&self) -> Option<usize> {
         let number = self.chunks();
-        if number == CHUNKS_MAX {
+        if self.room() == 0 {
             return None;
         }
         let filled: Result<_, std::convert::Infallible> = self.table.get_or_fill(number, |chunk| {

@@ -161,6 +161,9 @@ fn write_amplification_is_that_of_the_run_phase_alone() {
         });
         record.unflushed_write_bytes = if record.engine == MERGED { 500_000 } else { 0 };
         record.waf_by.process = Some(77.0);
+        if let Some(told) = &mut record.amplification {
+            told.run.waf.statistics = Some(if record.engine == MERGED { 5.0 } else { 4.1 });
+        }
     }
     let figures = of_both(&outcome).unwrap().figures;
     let of = |engine: &str, by: &str| {
@@ -170,6 +173,47 @@ fn write_amplification_is_that_of_the_run_phase_alone() {
     let all_but_c = |waf| THROUGHPUT.map(|(work, ..)| (work != "C").then_some(waf)).to_vec();
     assert_eq!((of(TREE, "kernel"), of(TREE, "device")), (all_but_c(4.0), all_but_c(8.0)));
     assert_eq!(of(MERGED, "kernel"), all_but_c(4.5));
+    // Nor does one stand alone that the kernel took over 5 % off.
+    let starred: Vec<_> = figures.iter().filter(|figure| figure.engine_says_more).collect();
+    let is_due = |figure: &&Figure| figure.engine.as_deref() == Some(MERGED) && figure.of == "WAF by the kernel";
+    assert!(starred.len() == 6 && starred.iter().all(is_due), "{starred:?}");
+    assert!(starred.iter().all(|figure| figure.cells()[5] == "4.50*"), "{starred:?}");
+    assert_eq!(of(MERGED, "engine")[1], Some(5.0), "what it says stands beside");
+}
+
+/// Fails if a run that puts next to nothing has the compactions of its load for a figure.
+#[test]
+fn a_run_that_puts_less_than_a_tenth_of_its_load_has_no_write_amplification() {
+    let with = |put: u64, loaded: Option<u64>| {
+        let phase = |put| PhaseFigures {
+            write_bytes: Ways { process: Some(5_000), device: Some(5_000), ..Ways::default() },
+            logical_write_bytes: put,
+            ..PhaseFigures::default()
+        };
+        let told = Amplification { load: loaded.map(phase), run: phase(put), ..Amplification::default() };
+        Record { workload: "b".to_owned(), amplification: Some(told), ..record(MERGED, "none", 1, 1.0) }
+    };
+    let phases = [(99, Some(1_000)), (100, Some(1_000)), (1, None), (0, Some(1))];
+    assert_eq!(phases.map(|(put, load)| is_own(&with(put, load))), [false, true, true, false]);
+    let records = vec![with(1_000, Some(10_001)), with(1_000, Some(10_000)), with(1_000, Some(10_000))];
+    let outcome = Outcome { records, failures: Vec::new(), interrupted: 0 };
+    let found = of_both(&outcome).unwrap();
+    let waf = found.figures.iter().find(|figure| figure.load == "B, os" && figure.of == "WAF by the kernel").unwrap();
+    assert_eq!((waf.measured, waf.extremes), (Some(5.0), Some((5.0, 5.0))));
+    let few = Outcome { records: outcome.records[..1].to_vec(), ..Outcome::default() };
+    let figures = of_both(&few).unwrap().figures;
+    let wafs: Vec<_> = figures.iter().filter(|figure| figure.of.starts_with("WAF by ")).collect();
+    assert!(!wafs.is_empty() && wafs.iter().all(|figure| figure.measured.is_none()), "{wafs:?}");
+}
+
+#[test]
+fn the_setup_says_the_cache_of_both_loads() {
+    let mut outcome = outcome(as_published);
+    for record in &mut outcome.records {
+        record.cache_bytes = if record.workload == "fillrandom" { 16 << 20 } else { 25_400_000 };
+    }
+    let setup = of_both(&outcome).unwrap().setup_now;
+    assert!(setup.contains("25.4 MB of cache (16.8 MB for A-load), "), "{setup}");
 }
 
 #[test]
