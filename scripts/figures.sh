@@ -10,11 +10,13 @@
 #   scripts/figures.sh --summary     the tables of what was measured so far; where log was measured beside others, with its ratios to them
 #
 # A bench of which a run failed costs no other: the lines of its other runs are kept, the rest is measured, what failed is listed at the
-# end, and the exit status is 1.
+# end, and the exit status is 1. The runs of a part take the place of those of before when all of it was measured. Of one that is ended,
+# what was measured is in PART.new.jsonl until it is measured again, and what was there before stays.
 #
 # BIOMBO: the command to measure (target/release/biombo). BIOMBO_FIGURES: where the runs are kept as JSON lines, one file for each
 # part (target/figures). BIOMBO_FIGURES_PAIRS (9): the interleaved rounds. BIOMBO_FIGURES_FIRST (1): from which of them on; later ones go
-# to the end of what is kept, so that a long part can be measured in pieces. BIOMBO_FIGURES_TAIL (600): seconds of the open loop.
+# to the end of what is kept, or of the part that was ended, so that a long part can be measured in pieces. BIOMBO_FIGURES_TAIL (600):
+# seconds of the open loop.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C PATH="${PATH:-/usr/bin:/bin}:${HOME:-}/.cargo/bin"
@@ -84,22 +86,37 @@ declare -A what=(
 # Of parts that are made to a measure, where they take nine pairs.
 declare -A minutes=([keeps]=20 [shifts]=40 [groups]=15 [multi-get]=5 [skew]=16 [stall]=9 [watch]=4 [route]=1)
 
-# Runs one bench; its records go to the end of the part's file. In the work directory, which is on the target's device, or `where` it is to be.
-run() { # bench, options
-  "$biombo" bench "$@" --dir "${where:-$work}" --json "$work.jsonl" || missed "bench $*"
+# The lines of the bench that ended go to the end of the part's new file.
+keep() {
   # One run that failed leaves the lines of the others; one that was killed while it wrote leaves half a line.
-  if [ -e "$work.jsonl" ]; then
-    head -n "$(wc -l <"$work.jsonl")" "$work.jsonl" >>"$kept/$part.jsonl" || fail "cannot write $kept/$part.jsonl"
+  if [ -s "$work.jsonl" ]; then
+    head -n "$(wc -l <"$work.jsonl")" "$work.jsonl" >>"$new" || fail "cannot write $new"
   fi
   rm -f "$work.jsonl"
+}
+# Runs one bench. In the work directory, which is on the target's device, or `where` it is to be.
+run() { # bench, options
+  "$biombo" bench "$@" --dir "${where:-$work}" --json "$work.jsonl" || missed "bench $*"
+  keep
+}
+# Somebody ends it all: what was measured of the part is kept beside what was there before.
+ended() {
+  trap '' INT TERM HUP
+  if [ -n "$new" ]; then
+    keep
+    [ ! -s "$new" ] || echo "figures: $part was ended: what was measured of it is in $new, and what was there before stays" >&2
+  fi
+  exit 130
 }
 
 # The tables of each part: of runs of equal settings each. Where log was measured beside others they have its ratios to them too, round by
 # round; the best of its layouts by median is taken, which they say. What moves stands beside what stays as it is in any case.
 summary() {
-  local file beside=()
+  local file name beside=()
   for file in "$kept"/*.jsonl; do
-    [ -e "$file" ] && [[ "$file" != */work.* ]] || continue
+    name=${file##*/}
+    # What is being measured, and what was ended, is no part.
+    [ -e "$file" ] && [[ "$name" != work.* && "$name" != *.new.jsonl ]] || continue
     # What graphs took stands in the tables of their runs.
     grep -q '"ops_per_s"' "$file" || continue
     part=$(basename "$file" .jsonl)
@@ -138,7 +155,8 @@ mkdir "$work" || fail "cannot write below $kept"
 memory=/dev/shm/biombo-figures.$$
 mkdir "$memory" 2>/dev/null || memory=$work
 trap 'rm -rf "$work" "$work.jsonl" "$memory"' EXIT
-trap 'exit 130' INT TERM
+new= # of the part that is being measured: its lines, until they are whole
+trap ended INT TERM HUP
 
 # 1 M records of 1,000 bytes, 2 s of each workload.
 ycsb=(ycsb --records 1000000 --value-bytes 1000 --seconds 2 --threads 2)
@@ -176,9 +194,8 @@ amplification() {
   run ycsb --workload a --durability sync --records 100000 --threads 64 --operations 1000000 --engine log,rocksdb,leveldb,lmdb
 }
 half_rate() { # half of what log does in a closed loop, in thousands
-  "$biombo" bench "${ycsb[@]}" --workload a --engine log --repeat 3 --dir "$work" --json "$work.jsonl" >&2 || return 1
-  sed -E 's/.*"ops_per_s":([0-9.e+]+),"latency_ns.*/\1/' "$work.jsonl" | sort -g | awk 'NR == 2 { printf "%d\n", int($1 / 2000) * 1000 }'
-  rm -f "$work.jsonl"
+  "$biombo" bench "${ycsb[@]}" --workload a --engine log --repeat 3 --dir "$work" --json "$work/rate.jsonl" >&2 || return 1
+  sed -E 's/.*"ops_per_s":([0-9.e+]+),"latency_ns.*/\1/' "$work/rate.jsonl" | sort -g | awk 'NR == 2 { printf "%d\n", int($1 / 2000) * 1000 }'
 }
 tails() {
   local rate open=(ycsb --records 1000000 --value-bytes 1000 --workload a --threads 2)
@@ -186,7 +203,6 @@ tails() {
     run "${open[@]}" --engine log --rate "$rate" --seconds "$tail_seconds"
     run "${open[@]}" --engine null --rate "$rate" --seconds 60
   else
-    rm -f "$work.jsonl"
     missed "the closed loop, of which half is the rate of the open one,"
   fi
   # The peers cannot keep up with that rate: at half of what they do themselves.
@@ -255,7 +271,14 @@ for part in "${parts[@]}"; do
   begun=$SECONDS
   echo
   echo "== $part: ${what[$part]}"
-  [ "$first" -gt 1 ] || rm -f "$kept/$part.jsonl"
+  new=$kept/$part.new.jsonl
+  if [ "$first" -le 1 ]; then
+    rm -f "$new"
+  elif [ -s "$new" ]; then
+    echo "figures: the rounds go to the end of those in $new"
+  elif [ -e "$kept/$part.jsonl" ]; then
+    cp "$kept/$part.jsonl" "$new" || fail "cannot write $new"
+  fi
   case $part in
     pairs) rounds "$pairs" pairs_round ;;
     others) rounds 2 others_round ;;
@@ -302,6 +325,11 @@ for part in "${parts[@]}"; do
       BIOMBO_REOPEN_RECORDS=10000000 BIOMBO_REOPEN_ENGINES=log,rocksdb,lmdb BIOMBO_REOPEN_DIR=$work \
         cargo bench --locked -p biombo --all-features --bench reopen || missed "bench reopen" ;;
   esac
+  # All of it was measured.
+  if [ -s "$new" ]; then
+    mv -f "$new" "$kept/$part.jsonl" || fail "cannot write $kept/$part.jsonl"
+  fi
+  new=
   # Of rounds that moved, one table.
   case " ${moving[*]} " in
     *" $part "*) [ ! -e "$kept/$part.jsonl" ] || "$biombo" bench show "$kept/$part.jsonl" --html "$kept/$part.html" || missed "its page" ;;

@@ -89,6 +89,7 @@ fn results_are_not_written_over_one_another_nor_over_the_graph_nor_over_an_old_r
     let at = |name: &str| dir.path().join(name);
     fs::create_dir(at("inner")).expect("a directory");
     fs::write(at("edges.el"), "1 2\n2 3\n").expect("written");
+    fs::write(at("edges.part"), "1 2\n2 3\n").expect("written");
     let graph = "bench graph --graph kron:4:4 --kernel cc --trials 1";
     let again = "reproduce dgap-numa --scale 0.0003";
     let mut lines = vec![
@@ -98,6 +99,7 @@ fn results_are_not_written_over_one_another_nor_over_the_graph_nor_over_an_old_r
             "bench graph --graph DIR/edges.el --html DIR/inner/../edges.el".to_owned(),
             "the graph, which it would write over",
         ),
+        ("bench graph --graph DIR/edges.part --html DIR/edges".to_owned(), "until it is whole, and that is the graph"),
         (format!("{again} --runs DIR/r --html DIR/inner/../r"), "--runs and --html name the same file"),
     ];
     if has_engine("lmdb") {
@@ -109,7 +111,9 @@ fn results_are_not_written_over_one_another_nor_over_the_graph_nor_over_an_old_r
         assert!(refused.status == 2 && refused.stderr.contains(said), "{line}: {}", refused.stderr);
         assert!(!at("r").exists() && !at("r.part").exists(), "{line} made something all the same");
     }
-    assert_eq!(fs::read_to_string(at("edges.el")).expect("the graph"), "1 2\n2 3\n");
+    for graph in ["edges.el", "edges.part"] {
+        assert_eq!(fs::read_to_string(at(graph)).expect("the graph"), "1 2\n2 3\n");
+    }
     // A bench that measures nothing keeps the report that was there.
     fs::write(at("page.html"), "the old report").expect("written");
     fs::write(at("broken.el"), "no edges but words\n").expect("written");
@@ -117,4 +121,44 @@ fn results_are_not_written_over_one_another_nor_over_the_graph_nor_over_an_old_r
     assert!(broken.status == 1 && broken.stderr.contains("broken.el"), "{}", broken.stderr);
     assert_eq!(fs::read_to_string(at("page.html")).expect("the report"), "the old report");
     assert!(!at("page.html.part").exists());
+}
+
+/// Fails if the lines of an hour are gone where a command measures nothing at all.
+#[test]
+fn lines_of_before_stay_where_nothing_is_measured() {
+    let dir = tempdir().expect("a directory");
+    let at = |name: &str| dir.path().join(name);
+    for made in ["kept", "graphs"] {
+        fs::create_dir(at(made)).expect("a directory");
+    }
+    for graph in ["soc-LiveJournal1.txt", "com-orkut.ungraph.txt"] {
+        fs::write(at("graphs").join(graph), "no edges but words\n").expect("written");
+    }
+    let files = ["lines", "kept/old.jsonl", "kept/new.jsonl"];
+    for file in files {
+        fs::write(at(file), "what was measured before\n").expect("written");
+    }
+    let bench = "ycsb --engine memory --workload a --records 100 --operations 100 --dir DIR/runs";
+    let program = command().get_program().to_owned();
+    let program = Path::new(&program).display();
+    for (line, said) in [
+        (format!("bench {bench} --json DIR/lines --html DIR/nosuch/r.html"), "nosuch"),
+        ("bench graph --graph DIR/nosuch.el --json DIR/lines".to_owned(), "nosuch.el"),
+        ("bench graph --graph kron:4:4 --json DIR/lines --html DIR/nosuch/r.html".to_owned(), "nosuch"),
+        ("reproduce dgap-numa --scale 0.0003 --dir DIR/graphs --runs DIR/lines".to_owned(), "com-orkut"),
+        // Neither build begins, and the second one alone does not.
+        (format!("bench compare --build DIR/nosuch {program} --keep DIR/kept -- {bench}"), "cannot run"),
+        (format!("bench compare --build {program} DIR/nosuch --keep DIR/kept -- {bench}"), "cannot run"),
+    ] {
+        let done = run(&line, dir.path());
+        assert!(done.status == 1 && done.stderr.contains(said), "{line}: {}", done.stderr);
+        for file in files {
+            let text = fs::read_to_string(at(file)).expect("it is there");
+            assert_eq!(text, "what was measured before\n", "{line}: {file}");
+        }
+    }
+    // What is measured takes their place.
+    let done = run(&format!("bench {bench} --json DIR/lines"), dir.path());
+    let text = fs::read_to_string(at("lines")).expect("it is there");
+    assert!(done.status == 0 && text.lines().count() == 1 && text.starts_with('{'), "{}{text}", done.stderr);
 }

@@ -75,6 +75,59 @@ exit 1"#;
     assert_eq!(figures(&["--summary"]).status.code(), Some(1), "no table can be shown");
 }
 
+/// Fails if figures of hours are gone before new ones are whole, if Ctrl-C costs what was measured until then, or if that is taken for a
+/// part.
+#[test]
+fn figures_of_before_stay_until_the_new_ones_are_whole_and_what_was_ended_is_kept_beside_them() {
+    let dir = tempdir().expect("a directory");
+    // Its name is like that of the work, below which nothing is shown.
+    let kept = dir.path().join("work.d/kept");
+    fs::create_dir_all(&kept).expect("a directory");
+    // A run that says the word that it is given and half a line, is told to end, or fails before it says anything.
+    let bench = r#"[ "$2" = show ] && exit 0
+for file; do :; done
+[ "$FIGURE" = 0 ] && exit 1
+printf '{"engine":"log","ops_per_s":%s.0}\n{"engi' "$FIGURE" >"$file"
+[ -n "$ENDED" ] && kill -TERM "$PPID"
+exit 0"#;
+    let biombo = command(dir.path(), bench);
+    let figures = |args: &[&str], [figure, ended, first, rounds]: [&str; 4]| -> Output {
+        let mut script = script("figures.sh");
+        script.args(args).env("BIOMBO", &biombo).env("BIOMBO_FIGURES", &kept).env("BIOMBO_FIGURES_PAIRS", rounds);
+        script.env("BIOMBO_FIGURES_FIRST", first).env("FIGURE", figure).env("ENDED", ended);
+        script.output().expect("bash")
+    };
+    let line = |figure: &u32| format!("{{\"engine\":\"log\",\"ops_per_s\":{figure}.0}}\n");
+    let lines = |name: &str| fs::read_to_string(kept.join(name)).unwrap_or_default();
+    fs::write(kept.join("fill.jsonl"), line(&1)).expect("written");
+    // What a run says, whether it is ended, from which round to which; how the script ends; what is kept then, and what beside it.
+    type Try<'a> = ([&'a str; 4], i32, &'a [u32], &'a [u32]);
+    let tries: [Try<'_>; 7] = [
+        (["2", "yes", "1", "2"], 130, &[1], &[2]),
+        (["3", "yes", "2", "3"], 130, &[1], &[2, 3]),
+        (["4", "", "3", "3"], 0, &[2, 3, 4], &[]),
+        (["5", "", "4", "5"], 0, &[2, 3, 4, 5, 5], &[]),
+        (["6", "yes", "1", "1"], 130, &[2, 3, 4, 5, 5], &[6]),
+        (["0", "", "1", "1"], 1, &[2, 3, 4, 5, 5], &[]),
+        (["7", "", "1", "1"], 0, &[7], &[]),
+    ];
+    for (tried, status, whole, beside) in tries {
+        let done = figures(&["fill"], tried);
+        let said = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(status), "{tried:?}: {said}");
+        assert_eq!(lines("fill.jsonl"), whole.iter().map(line).collect::<String>(), "{tried:?}: {said}");
+        assert_eq!(lines("fill.new.jsonl"), beside.iter().map(line).collect::<String>(), "{tried:?}: {said}");
+        assert_eq!(said.contains("fill.new.jsonl"), status == 130, "{tried:?}: {said}");
+        let files = 1 + usize::from(!beside.is_empty());
+        assert_eq!(fs::read_dir(&kept).expect("it is listed").count(), files, "{tried:?}: the work is left behind");
+    }
+    fs::write(kept.join("larger.new.jsonl"), line(&8)).expect("written");
+    fs::write(kept.join("work.1.jsonl"), line(&9)).expect("written");
+    let shown = figures(&["--summary"], ["7", "", "1", "1"]);
+    let parts: Vec<String> = text(&shown.stdout).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    assert_eq!(parts, ["fill"], "{}", text(&shown.stderr));
+}
+
 /// Fails if a comparison that says nothing counts as one that went well.
 #[test]
 fn a_comparison_that_cannot_be_judged_is_no_good_try() {

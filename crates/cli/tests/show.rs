@@ -54,6 +54,58 @@ fn what_a_bench_that_was_killed_and_trials_that_failed_leave_costs_no_other_run(
     }
 }
 
+/// Two files, and the only difference is an option. Fails if their runs have one median, or if the layout that both have means no row.
+#[test]
+fn runs_of_two_files_under_other_settings_stand_in_two_rows() {
+    let dir = tempdir().expect("a directory");
+    let bench = "bench ycsb --engine memory --workload c --records 100 --operations 200 --repeat 2 --dir DIR/runs \
+                 --partitioning hard --partitions 2";
+    for (file, options) in [
+        ("hash", "--placement hash"),
+        ("range", "--placement range"),
+        ("greedy", "--repartition 1s --planner greedy"),
+        ("ldg", "--repartition 1s --planner ldg"),
+    ] {
+        assert_eq!(run(&format!("{bench} {options} --json DIR/{file}"), dir.path()).status, 0, "{options}");
+    }
+    for (files, beside, rows) in [
+        ("DIR/hash DIR/range", "memory hard-2", ["memory hard-2 hash", "memory hard-2 range"]),
+        (
+            "DIR/greedy DIR/ldg",
+            "memory hard-2 moving 1s",
+            ["memory hard-2 moving 1s greedy", "memory hard-2 moving 1s ldg"],
+        ),
+    ] {
+        let shown = run(&format!("bench show {files}"), dir.path()).ok();
+        for row in rows {
+            let found = shown.text().lines().filter(|line| line.trim_start().starts_with(&format!("{row} "))).count();
+            assert_eq!(found, 1, "{row}: {}", shown.text());
+        }
+        let files = files.split(' ').map(|file| file.replace("DIR", &dir.path().display().to_string()));
+        let words = ["bench", "show", "--beside", beside].map(str::to_owned).into_iter().chain(files);
+        let told = common::biombo(words).ok();
+        let said = format!("of 2 rows of {beside} the best one by its median");
+        assert!(told.text().contains(&said), "{}", told.text());
+    }
+    let compared = run("bench compare DIR/greedy DIR/ldg", dir.path());
+    assert!(compared.status == 1 && compared.stderr.contains("no run in common"), "{}", compared.stderr);
+}
+
+/// Fails if README tells whoever measures anew another time than the command does.
+#[test]
+fn the_readme_says_of_make_figures_the_time_that_the_makefile_and_the_script_say() {
+    let told = |file: &str, is_its: fn(&str) -> bool| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+        let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let line = text.lines().find(|line| is_its(line)).unwrap_or_else(|| panic!("no line of {file}"));
+        ["an hour and a half", "an hour and three quarters"].map(|time| line.contains(time))
+    };
+    let readme = told("README.md", |line| line.contains("Made with `make figures` ("));
+    assert_eq!(readme, told("Makefile", |line| line.starts_with("figures:")));
+    assert_eq!(readme, told("scripts/figures.sh", |line| line.contains("(make figures)")));
+    assert_ne!(readme, [false; 2], "a time that this test does not know");
+}
+
 #[test]
 fn a_row_is_set_beside_the_others_and_the_files_of_runs_are_not_written_over() {
     let dir = tempdir().expect("a directory");

@@ -1,9 +1,10 @@
 //! One row of a table beside the others of it, by what the table is compared by ([`Criterion`]).
 //!
-//! 1. Ratios are of runs of one table, which have all settings in common but for engine and layout, and of pairs of them: of one
-//!    repetition and seed ([`statistics::ratio`](crate::statistics::ratio)).
-//! 2. For an engine stands the best of its rows by their medians. The best of several is flattered by noise, so it is said of how many it
-//!    is.
+//! 1. Ratios are of runs of one table, which have all settings in common but for those that tell its rows apart (engine, layout, placement,
+//!    planner, bound on space and number of places), and of pairs of them: of one repetition and seed
+//!    ([`statistics::ratio`](crate::statistics::ratio)).
+//! 2. For an engine, and for a name that several rows have but for what they differ in, stands the best of its rows by their medians. The
+//!    best of several is flattered by noise, so it is said of how many it is.
 
 use std::io::{self, Write};
 
@@ -12,14 +13,15 @@ use crate::statistics::Ratio;
 use crate::summary::{Criterion, Row, Table, paired};
 use crate::units::{count, duration_ns};
 
-/// Whether a table has a row that `name` means: those of an engine, or one by its label, such as `log hard-8`, or that with its placement,
-/// such as `log hard-8 hash`.
+/// Whether a table has a row that `name` means: those of an engine; those of an engine in one layout, such as `log hard-8`, also with its
+/// placement, such as `log hard-8 hash`; or one as it is called in the table.
 pub fn is_in(tables: &[Table], name: &str) -> bool {
     tables.iter().flat_map(|table| &table.rows).any(|row| is_meant(row, name))
 }
 
 fn is_meant(row: &Row, name: &str) -> bool {
-    [&row.engine, &row.label, &row.name].into_iter().any(|known| known == name)
+    let is_called = [&row.engine, &row.label, &row.name, &row.key.label].into_iter().any(|known| known == name);
+    is_called || row.key.placed() == name
 }
 
 /// Print what the row that `name` means is to the others of `table`; nothing where either is missing.
@@ -29,7 +31,7 @@ pub fn print(table: &Table, name: &str, output: &mut impl Write) -> io::Result<(
     let meant: Vec<(&Row, f64)> = meant.filter_map(|row| Some((row, criterion.spread(row)?.median))).collect();
     let best = meant.iter().max_by(|(_, a), (_, b)| criterion.order(*a, *b));
     let Some((base, _)) = best else { return Ok(()) };
-    let others: Vec<&Row> = table.rows.iter().filter(|row| row.name != base.name).collect();
+    let others: Vec<&Row> = table.rows.iter().filter(|row| row.key != base.key).collect();
     if others.is_empty() {
         return Ok(());
     }
@@ -112,6 +114,30 @@ mod tests {
         assert!(named[0].contains("log by the others in ops/s, in pairs of one repetition and seed:"), "{}", named[0]);
         assert_eq!(cells(&named[0], "lmdb")[2], "2.00", "{}", named[0]);
         assert!(is_in(&tables(&records), "log hard-8") && !is_in(&tables(&records), "rocksdb"));
+    }
+
+    /// Of rows by hash and by range the table says both, and is asked for the layout. Fails if the name that the layout has everywhere else
+    /// means no row there.
+    #[test]
+    fn the_name_of_a_layout_means_the_better_of_its_rows_where_it_has_several() {
+        let mut records: Vec<_> = (1..=6).map(|n| record("lmdb", "none", n, 100.0)).collect();
+        for (placement, space, ops_per_s) in [("hash", "1.5", 200.0), ("range", "1.5", 300.0), ("range", "3", 250.0)] {
+            records.extend((1..=6).map(|n| Record {
+                placement: placement.into(),
+                engine_options: vec![("space_amplification".into(), space.into())],
+                ..record("log", "hard", n, ops_per_s)
+            }));
+        }
+        let tables = tables(&records);
+        assert_eq!(tables[0].rows[1].label, "log hard-8 hash space 1.5");
+        for (name, best, rows) in [("log hard-8", 3.0, 3), ("log hard-8 hash", 2.0, 1), ("log hard-8 range", 3.0, 2)] {
+            assert!(is_in(&tables, name), "{name} means no row");
+            let shown = printed(&records, name);
+            assert_eq!(cells(&shown[0], "lmdb")[2], format!("{best:.2}"), "{}", shown[0]);
+            let said = format!(", of {rows} rows of {name} the best one by its median:");
+            assert_eq!(shown[0].contains(&said), rows > 1, "{}", shown[0]);
+        }
+        assert!(is_in(&tables, "log hard-8 range space 3") && !is_in(&tables, "log hard-4"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What moving brought: a store that repartitions itself beside the best one of the same engine that stays as it is.
 //!
-//! 1. *Best* is the row with the largest median among those that have engine, layout, partitions and workers in common and do not move,
-//!    whatever their placement. The best of several medians is flattered by noise, which speaks against moving and never for it.
+//! 1. *Best* is the row with the largest median among those that have engine, layout, partitions, workers, bound on space and number of
+//!    places in common and do not move, whatever their placement. The best of several medians is flattered by noise, which speaks against
+//!    moving and never for it.
 //! 2. Ratios are taken pair by pair, of runs of one repetition and seed.
 //! 3. *Settled* is the last third of each period of a load that shifts (of the whole run where it never does): what moving comes to
 //!    once it has learnt, while nothing changes. Both sides are taken over the same thirds, and of each pair of runs the period counts in which
@@ -84,10 +85,14 @@ fn moves(row: &Row) -> bool {
     row.records.first().is_some_and(|record| record.repartition != "off")
 }
 
+/// Engine, partitioning, partitions, executor and workers.
+type Layout<'a> = (&'a str, &'a str, u32, &'a str, Option<u32>);
+
 /// What a row that moves has in common with those that it is measured by.
-fn layout(row: &Row) -> Option<(&str, &str, u32, &str, Option<u32>)> {
+fn layout(row: &Row) -> Option<(Layout<'_>, Option<&str>, usize)> {
     let record = row.records.first()?;
-    Some((&record.engine, &record.partitioning, record.partitions, &record.executor, record.workers))
+    let layout = (&*record.engine, &*record.partitioning, record.partitions, &*record.executor, record.workers);
+    Some((layout, row.key.space(), row.key.places()))
 }
 
 /// Beginning and end of the whole periods of a run, in seconds. A load in which nothing shifts has none but the run, whatever period is
@@ -119,7 +124,8 @@ fn late(timeline: &Timeline, (from, to): (f64, f64)) -> Option<f64> {
 fn settled(moving: &Record, still: &Record) -> Option<(f64, f64)> {
     let both = periods(moving).zip(periods(still));
     let rates = both.filter_map(|(a, b)| Some((late(&moving.timeline, a)?, late(&still.timeline, b)?)));
-    rates.min_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)))
+    // Where both did nothing, neither was slower.
+    rates.filter(|(_, still)| *still > 0.0).min_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)))
 }
 
 /// What moving must come to, by what staying comes to.
@@ -230,6 +236,21 @@ mod tests {
         let settled = moving.settled.unwrap();
         assert_eq!((settled.median, settled.min, settled.max), (0.5, 0.5, 1.2), "a mean of both would be 1.75");
         assert_eq!(moving.settles_seconds, Some(6.0));
+    }
+
+    /// Fails if runs in which moving did nothing drop out, and it is judged by those in which it paid.
+    #[test]
+    fn a_run_in_which_moving_did_nothing_counts_as_nothing() {
+        let mut records = Vec::new();
+        for repetition in 1..=9 {
+            records.push(run("off", repetition, |_| 100));
+            records.push(run("1s", repetition, |_| if repetition < 5 { 300 } else { 0 }));
+        }
+        let rows = &tables(&records)[0].rows;
+        let moving = rows[1].moving.as_ref().unwrap();
+        for ratio in [moving.ratio.unwrap(), moving.settled.unwrap()] {
+            assert_eq!((ratio.median, ratio.min, ratio.max, ratio.pairs), (0.0, 0.0, 3.0, 9));
+        }
     }
 
     /// Fails if units moved are also those of runs with wrong answers, which stand in no other figure of the row.

@@ -39,7 +39,7 @@ pub struct Ratio {
     pub min: f64,
     /// As above.
     pub max: f64,
-    /// The pairs.
+    /// The pairs that have a ratio.
     pub pairs: usize,
     /// The 95 % interval of the median, from [`PAIRS_MIN`] pairs on.
     pub interval: Option<(f64, f64)>,
@@ -55,7 +55,8 @@ pub const RESAMPLES: usize = 5_000;
 /// The ratio `a` to `b` of each pair `(a, b)` of figures that were taken side by side, its median, and an interval that holds the true
 /// median with a probability of at least 95 %, whatever the distribution: of nine ratios, from the second to the eighth (the sign test
 /// turned round; Thompson 1936). The percentile bootstrap's is too narrow for so few: of nine, it misses the truth once in six. A drift
-/// of the machine meets both of a pair and leaves their ratio alone. `None` without a usable pair.
+/// of the machine meets both of a pair and leaves their ratio alone. A pair of which `a` is 0 counts, with a ratio of 0; one of which `b`
+/// is not above 0 has none and is left out. `None` without a usable pair.
 ///
 /// ```
 /// let pairs: Vec<_> = (0..9).map(|i| (100.0 + f64::from(i), 100.0)).collect();
@@ -80,10 +81,11 @@ pub fn resampled_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     })
 }
 
-/// The ratios of usable pairs, with the interval that is drawn from them in their order.
+/// The ratios of usable pairs, with the interval that is drawn from them in their order. Who did nothing in a run is 0 times as fast in
+/// it, and would be flattered without it.
 fn ratio_with(pairs: &[(f64, f64)], interval: impl FnOnce(&[f64]) -> Option<(f64, f64)>) -> Option<Ratio> {
-    let mut ratios: Vec<f64> =
-        pairs.iter().map(|(a, b)| a / b).filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect();
+    let usable = pairs.iter().filter(|(a, b)| *a >= 0.0 && *b > 0.0 && b.is_finite());
+    let mut ratios: Vec<f64> = usable.map(|(a, b)| a / b).filter(|ratio| ratio.is_finite()).collect();
     ratios.sort_by(f64::total_cmp);
     let spread = Spread::of(ratios.iter().copied())?;
     let interval = interval(&ratios);
@@ -175,18 +177,26 @@ pub fn change_in_pairs(pairs: &[(f64, f64)], level: f64) -> Option<Change> {
     Some(Change { ratio: middle(&ratios)?, interval: at.map(|at| (ratios[at], ratios[ratios.len() - 1 - at])) })
 }
 
+/// So many are taken off orders and halvings at once.
+const HALVINGS: i32 = 512;
+
 /// The greatest place in the order of so many figures, from 0, such that between it and its counterpart from the other end the median lies
 /// with probability `level`; `None` where even the extremes do not hold it so surely.
 fn place(figures: usize, level: f64) -> Option<usize> {
-    // Of either tail: how likely it is that at most so many figures lie below the median.
-    let (mut orders, mut tail, mut found) = (1.0, 0.0, None);
+    // Of either tail: how likely it is that at most so many figures lie below the median. Exactly so many do in so many orders of
+    // 2^halvings; of a thousand figures and more a float holds neither, and both are made less together.
+    let (mut orders, mut halvings) = (1.0, figures as i32);
+    let (mut tail, mut found) = (0.0, None);
     for at in 0..figures / 2 {
-        tail += orders / 2f64.powi(figures as i32);
+        tail += orders / 2f64.powi(halvings);
         if 2.0 * tail > 1.0 - level {
             break;
         }
         found = Some(at);
         orders *= (figures - at) as f64 / (at + 1) as f64;
+        if orders > 2f64.powi(HALVINGS) {
+            (orders, halvings) = (orders / 2f64.powi(HALVINGS), halvings - HALVINGS);
+        }
     }
     found.filter(|_| figures >= PAIRS_MIN)
 }
@@ -324,6 +334,28 @@ mod tests {
         assert!(at(1.0) && at(23.0) && !at(24.0));
         assert_eq!([1.0, 23.0, 24.0, 85.0, 86.0].map(|rows| runs_needed(1.0 - 0.05 / rows)), [6, 6, 7, 7, 8]);
         assert!(runs_needed(1.0) > 100 && !can_differ(5, 900, 0.5) && can_differ(6, 7, 1.0 - 0.05 / 24.0));
+    }
+
+    /// Fails if a run that did nothing drops out, which flatters, or if one beside it that did nothing gives a ratio.
+    #[test]
+    fn who_did_nothing_has_a_ratio_of_0_and_who_is_beside_nothing_has_none() {
+        let none = [(3.0, 0.0), (0.0, 0.0), (f64::NAN, 1.0), (1.0, f64::INFINITY), (0.0, f64::INFINITY)];
+        let pairs = [[(0.0, 10.0), (20.0, 10.0), (0.0, 10.0), (5.0, 10.0)].as_slice(), none.as_slice()].concat();
+        for found in [ratio(&pairs).unwrap(), resampled_ratio(&pairs).unwrap()] {
+            assert_eq!((found.min, found.median, found.max, found.pairs), (0.0, 0.25, 2.0, 4));
+        }
+        assert_eq!(ratio(&none), None);
+        assert_eq!(ratio(&[(0.0, 10.0); 6]).unwrap().interval, Some((0.0, 0.0)));
+    }
+
+    /// Fails if the powers of two outgrow a float, from 1,024 pairs on, and leave an interval of the middle two.
+    #[test]
+    fn the_interval_of_thousands_of_pairs_is_that_of_the_normal_distribution() {
+        for figures in [500, 1_000, 1_023, 1_024, 1_100, 2_000, 10_000, 100_000] {
+            let at = place(figures, 0.95).unwrap() as f64;
+            let normal = figures as f64 / 2.0 - 0.98 * (figures as f64).sqrt();
+            assert!((at - normal).abs() < 2.0, "{figures}: {at} and not about {normal}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Records of repeated runs put together: one row for each engine, layout and workload.
 
 mod criterion;
+mod key;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use serde::Serialize;
 
 pub use self::criterion::Criterion;
 pub(crate) use self::criterion::{paired, pairs};
+pub(crate) use self::key::Key;
 use crate::driver::Until;
 use crate::measure::Place;
 use crate::moving::Moving;
@@ -67,9 +69,12 @@ pub struct Table {
 /// One engine in one layout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// What tells it from the other rows of its table: label and placement.
+    /// What tells it from all other rows, of its table and of others.
+    pub(crate) key: Key,
+    /// Label and placement, and what else others of the same label differ in.
     pub name: String,
-    /// Such as `lmdb hard-8`; with the placement where two rows of the table differ in that alone.
+    /// Such as `lmdb hard-8`; with the placement, the planner, the bound on space or the number of places where other rows of the table
+    /// that would be called the same differ in it.
     pub label: String,
     /// The engine.
     pub engine: String,
@@ -291,8 +296,8 @@ pub fn sweeps(tables: &[Table]) -> Vec<Vec<&Table>> {
     sweeps
 }
 
-/// The records of one row, where they stand among all, and its name.
-type Group = (String, Vec<(usize, Record)>);
+/// The records of one row, where they stand among all, and what tells it from others.
+type Group = (Key, Vec<(usize, Record)>);
 
 /// Put `records` together, tables and rows in the order of their first record.
 pub fn tables(records: &[Record]) -> Vec<Table> {
@@ -304,10 +309,10 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
             tables.len() - 1
         });
         let rows = &mut tables[at].1;
-        let name = format!("{} {}", record.label(), record.placement);
-        match rows.iter_mut().find(|(n, _)| *n == name) {
+        let key = Key::of(record);
+        match rows.iter_mut().find(|(other, _)| *other == key) {
             Some((_, records)) => records.push((line, record.clone())),
-            None => rows.push((name, vec![(line, record.clone())])),
+            None => rows.push((key, vec![(line, record.clone())])),
         }
     }
     let sizeless: Vec<Table> = tables.iter().map(|(table, _)| table.sizeless()).collect();
@@ -316,17 +321,13 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
         .map(|(mut table, groups)| {
             table.swept = sizeless.iter().filter(|other| **other == table.sizeless()).count() > 1;
             table.apart = table.apart_from(sizeless.iter());
-            let mut rows: Vec<Row> = groups.into_iter().filter_map(|(name, records)| row(name, records)).collect();
-            let labels: Vec<String> = rows.iter().map(|row| row.label.clone()).collect();
-            for row in &mut rows {
-                if labels.iter().filter(|label| **label == row.label).count() > 1 {
-                    row.label.clone_from(&row.name);
-                }
-            }
+            let keys: Vec<Key> = groups.iter().map(|(key, _)| key.clone()).collect();
+            let mut rows: Vec<Row> = groups.into_iter().filter_map(|(key, records)| row(key, &keys, records)).collect();
             let criterion = Criterion::of(table.rate, &rows);
             let direct: Vec<Row> = rows.iter().filter(|row| row.partitioning == "none").cloned().collect();
             for row in rows.iter_mut().filter(|row| row.partitioning != "none") {
-                let base = direct.iter().find(|direct| direct.engine == row.engine);
+                let is_base = |direct: &&Row| direct.engine == row.engine && direct.key.space() == row.key.space();
+                let base = direct.iter().find(is_base);
                 row.ratio = base.and_then(|base| paired(row, base, |record| criterion.figure(record)));
             }
             let moving: Vec<_> = rows.iter().map(|row| Moving::of(row, &rows, &criterion)).collect();
@@ -337,7 +338,8 @@ pub fn tables(records: &[Record]) -> Vec<Table> {
         .collect()
 }
 
-fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
+/// The row of `records`, one of those of its table that have the keys `all`.
+fn row(key: Key, all: &[Key], records: Vec<(usize, Record)>) -> Option<Row> {
     let (lines, records): (Vec<usize>, Vec<Record>) = records.into_iter().unzip();
     let first = records.first()?;
     let known =
@@ -370,8 +372,9 @@ fn row(name: String, records: Vec<(usize, Record)>) -> Option<Row> {
         })
         .collect();
     Some(Row {
-        name,
-        label: first.label(),
+        name: key.name_among(all.iter()),
+        label: key.label_among(all.iter()),
+        key,
         engine: first.engine.clone(),
         partitioning: first.partitioning.clone(),
         partitions: first.partitions,

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 use biombo_engine::combine::Combiner;
-use biombo_engine::{Batch, Durability, Engine, Op, Result, Value};
+use biombo_engine::{Batch, Durability, Engine, ErrorKind, Op, Result, Value};
 
 use crate::deferred::Deferred;
 use crate::migration::{Held, Outgoing};
@@ -376,7 +376,10 @@ impl Lane {
         // What the engine holds then, and no move has heard of, is not known.
         let _half_done = poison.note_panic();
         let applied = poison.watch(instance.engine.apply(ops, level));
-        held.published(ops, &applied);
+        let is_refused = applied.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
+        if !is_refused || !instance.engine.capabilities().atomic_batches {
+            held.published(ops, &applied);
+        } // Else nothing was changed, and what leaves a full partition goes on leaving it.
         applied?;
         if level < Durability::Sync {
             instance.note_unsynced();

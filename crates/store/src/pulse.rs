@@ -1,7 +1,8 @@
 //! How long users' operations take: they are timed while somebody moves and wants to know, and counted by their times.
 //!
-//! Reading the clock twice takes as long as a tenth of a quick operation: while those of a thread take less than a microsecond one in eight is timed, below
-//! four one in two, and it counts for those before it. What takes longer is timed each time.
+//! Reading the clock twice takes as long as a tenth of a quick read: while those of a thread take less than a microsecond about one in eight is timed,
+//! below four one in two, and it counts for those before it. How many go by untimed is drawn each time, so that no rhythm of quick reads and slow ones (to
+//! open a cursor, to seek) hides either. After one that took longer the next is timed; writes are each.
 //!
 //! At rest that is one relaxed load for each operation ([`Pulse::look`]), which says at the same time whether accesses are watched. Counts are in
 //! buckets a quarter of an octave wide, so a time is right to a tenth, in stripes that threads share as little as possible.
@@ -16,7 +17,7 @@ use crate::planning::Way;
 const BUCKETS: usize = 168;
 /// Threads count into as many places.
 const STRIPES: usize = 8;
-/// How many operations go untimed after one that took less.
+/// How many reads go untimed, on average, after one that took less.
 const SKIPS: [(u64, u32); 2] = [(1_000, 7), (4_000, 1)];
 
 /// Accesses are watched, for the planner.
@@ -70,12 +71,14 @@ struct Counts {
     /// So many are not to be timed now, and were not before the next one that is. Threads that meet here may lose one another's steps.
     untimed: AtomicU32,
     before: AtomicU32,
+    /// What the next number is drawn from.
+    drawn: AtomicU32,
 }
 
 impl Default for Counts {
     fn default() -> Self {
         let by_bucket = std::array::from_fn(|_| AtomicU32::new(0));
-        Self { by_bucket, untimed: AtomicU32::new(0), before: AtomicU32::new(0) }
+        Self { by_bucket, untimed: AtomicU32::new(0), before: AtomicU32::new(0), drawn: AtomicU32::new(0x9e37_79b9) }
     }
 }
 
@@ -87,12 +90,23 @@ impl Counts {
         untimed == 0
     }
 
-    /// Count one that took so long, and for those before it that were not timed; so many after it go untimed.
-    fn count(&self, took_ns: u64, skips: u32) {
+    /// Count one that took so long, and for those before it that were not timed; so many after it go untimed, on average.
+    fn count(&self, took_ns: u64, mean_skips: u32) {
         let stands_for = 1 + self.before.load(Ordering::Relaxed);
         self.by_bucket[bucket_of(took_ns)].fetch_add(stands_for, Ordering::Relaxed);
+        let skips = if mean_skips == 0 { 0 } else { self.draw() % (2 * mean_skips + 1) };
         self.before.store(skips, Ordering::Relaxed);
         self.untimed.store(skips, Ordering::Relaxed);
+    }
+
+    /// Marsaglia, "Xorshift RNGs" (2003), of 32 bits; its upper half, whose remainders are spread more evenly.
+    fn draw(&self) -> u32 {
+        let mut x = self.drawn.load(Ordering::Relaxed);
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        self.drawn.store(x, Ordering::Relaxed);
+        x >> 16
     }
 }
 
@@ -134,7 +148,7 @@ impl Pulse {
         Look(self.looks.load(Ordering::Relaxed))
     }
 
-    /// Have all operations timed from now on, or no more. What was counted before is forgotten.
+    /// Have operations timed from now on, or no more. What was counted before is forgotten.
     pub(crate) fn set_timed(&self, is_timed: bool) {
         if is_timed {
             self.looks.fetch_or(TIMED, Ordering::Relaxed);
@@ -170,12 +184,15 @@ impl Pulse {
         let result = run();
         if begun >= self.since_ns.load(Ordering::Relaxed) {
             let took_ns = monotonic_ns() - begun;
-            counts.count(took_ns, self.skips_after(took_ns));
+            counts.count(took_ns, self.skips_after(way, took_ns));
         }
         result
     }
 
-    fn skips_after(&self, took_ns: u64) -> u32 {
+    fn skips_after(&self, way: Way, took_ns: u64) -> u32 {
+        if way == Way::Write {
+            return 0;
+        }
         #[cfg(test)]
         if self.times_each.load(Ordering::Relaxed) {
             return 0;
@@ -303,26 +320,40 @@ mod tests {
         assert_eq!(pulse.take()[Way::Write.index()].count(), 0.0, "taken once");
     }
 
-    /// Fails when what is not timed is not counted, or when what is slow goes untimed.
+    /// Operations that take so long, by turns, one after the other; none is waited for.
+    fn pass(pulse: &Pulse, way: Way, took_ns: &[u64], times: usize) -> usize {
+        let counts = pulse.mine(way);
+        let is_due = |_: &&u64| counts.is_due();
+        let timed = took_ns.iter().cycle().take(times).filter(is_due);
+        timed.inspect(|took_ns| counts.count(**took_ns, pulse.skips_after(way, **took_ns))).count()
+    }
+
+    /// Fails when what is not timed is not counted, or when writes or slow reads go untimed.
     #[test]
-    fn quick_operations_are_timed_now_and_then_and_all_are_counted() {
+    fn quick_reads_are_timed_now_and_then_and_all_are_counted() {
         let pulse = Pulse::new();
-        pulse.set_timed(true);
-        let take = |way, ns| {
-            pulse.timed(pulse.look(), way, || {
-                let begun = monotonic_ns();
-                while monotonic_ns() - begun < ns {}
-            });
-        };
-        (0..8_000).for_each(|_| take(Way::Read, 0));
-        (0..50).for_each(|_| take(Way::Write, 5_000));
+        let timed = pass(&pulse, Way::Read, &[500], 80_000);
+        assert!((9_000..=11_000).contains(&timed), "{timed}");
+        assert_eq!((pass(&pulse, Way::Write, &[500], 50), pass(&Pulse::new(), Way::Read, &[5_000], 50)), (50, 50));
         let [reads, writes] = pulse.take();
-        assert!((7_993.0..=8_000.0).contains(&reads.count()), "{}", reads.count());
-        assert_eq!(writes.count(), 50.0, "who is slow is seen each time");
-        let counts = Counts::default();
-        let timed =
-            (0..8_000).filter(|_| counts.is_due()).inspect(|_| counts.count(500, pulse.skips_after(500))).count();
-        assert_eq!(timed, 1_000);
+        assert!((79_985.0..=80_000.0).contains(&reads.count()), "{}", reads.count());
+        assert_eq!(writes.count(), 50.0);
+    }
+
+    /// Fails when quick reads are passed over in a rhythm that slow ones keep, too.
+    #[test]
+    fn no_rhythm_hides_slow_reads() {
+        for slow in 0..8 {
+            for period in [2, 4, 8] {
+                let mut rhythm = vec![500; period];
+                rhythm[slow % period] = 1_000_000;
+                let pulse = Pulse::new();
+                pass(&pulse, Way::Read, &rhythm, 80_000);
+                let [reads, _] = pulse.take();
+                let share = reads.beyond_ns(100_000.0) / 900_000.0 / 80_000.0 * period as f64;
+                assert!((0.7..1.4).contains(&share), "read {slow} of {period} counts {share} times");
+            }
+        }
     }
 
     /// Fails when a stall that a move made counts as rest, because it ended there.

@@ -229,7 +229,7 @@ impl Engine for LogEngine {
             HEADER_BYTES + key.len() + value.len()
         });
         let mut writer = self.lock_writer();
-        self.index_takes(ops)?;
+        self.index_takes(ops, true)?;
         writer.log.reserve(lengths, level)
     }
 
@@ -237,6 +237,8 @@ impl Engine for LogEngine {
         for op in ops {
             self.capabilities.check(op)?;
         }
+        // Of what several callers write together the index refuses all: whoever asks for too much is told before.
+        self.index_takes(ops, false)?;
         match durability {
             Durability::Sync => self.combiner.commit(ops, durability, |ops, durability| self.write(ops, durability)),
             _ => self.write(ops, durability),
@@ -349,8 +351,16 @@ mod tests {
         let both = [Op::Put { key: b"old", value: b"2" }, Op::Put { key: b"new", value: b"2" }];
         assert_eq!(kind(engine.apply(&both, Durability::Sync)), Err(ErrorKind::Full));
         assert_eq!(kind(engine.reserve(&both, Durability::Os)), Err(ErrorKind::Full));
-        let again = [Op::Delete { key: b"old" }, Op::Put { key: b"old", value: b"3" }];
-        assert_eq!(kind(engine.apply(&again, Durability::Os)), Err(ErrorKind::Full));
+        let range = Op::DeleteRange { from: b"ol", to: Some(b"ole") };
+        for deleted in [Op::Delete { key: b"old" }, range, Op::DeleteRange { from: b"a", to: None }] {
+            let again = [deleted, Op::Put { key: b"old", value: b"3" }];
+            assert_eq!(kind(engine.apply(&again, Durability::Os)), Err(ErrorKind::Full), "{deleted:?}");
+        }
+        for others in [Op::Delete { key: b"new" }, Op::DeleteRange { from: b"olda", to: None }] {
+            // As the mark that a partition keeps is written with what is deleted.
+            let beside = [others, Op::Put { key: b"old", value: b"1" }];
+            engine.reserve(&beside, Durability::Os).expect("what deletes, and puts what stays, needs no room");
+        }
         assert_eq!(engine.lock_writer().log.appended_bytes(), log_bytes, "a refused record is in the log");
         put(b"old", b"4").expect("a new value of an old key needs no room");
         engine.reserve(&both[..1], Durability::Os).expect("the same for one that is to come");
@@ -371,13 +381,29 @@ mod tests {
         let put = |i: u64| engine.apply(&[Op::Put { key: &key(i), value: b"" }], Durability::Os);
         (0..40_000).for_each(|i| put(i).expect("room"));
         engine.index.limit(63);
-        let error = put(40_000).expect_err("a full index");
+        // What nodes left that grew is used up first.
+        let error = (40_000..60_000).find_map(|i| put(i).err()).expect("a full index");
         assert!(error.kind() == ErrorKind::Full && error.to_string().contains("partitions"), "{error}");
-        for i in 0..30_000 {
+        for i in 0..40_000 {
             engine.apply(&[Op::Delete { key: &key(i) }], Durability::Os).expect("deleting makes room");
         }
         (0..10_000).for_each(|i| put(i).expect("room that others have left"));
-        assert!(engine.contains(&key(9_999)).expect("get") && !engine.contains(&key(29_999)).expect("get"));
+        assert!(engine.contains(&key(9_999)).expect("get") && !engine.contains(&key(39_999)).expect("get"));
+    }
+
+    #[test]
+    fn what_was_asked_for_ahead_is_taken_when_others_took_room_meanwhile() {
+        let sim = SimIo::new(1);
+        sim.create_dir_all(Path::new("db")).expect("a directory");
+        let engine = engine_on(&sim);
+        let batch: Vec<[u8; 8]> = (0..1_000_u64).map(u64::to_be_bytes).collect();
+        let ops: Vec<Op<'_>> = batch.iter().map(|key| Op::Put { key, value: b"" }).collect();
+        let least = (0..1_000).find(|room| {
+            engine.index.limit(*room);
+            engine.reserve(&ops, Durability::Os).is_ok()
+        });
+        engine.index.limit(least.expect("some room is enough") - 8);
+        engine.apply(&ops, Durability::Os).expect("what was promised");
     }
 
     #[test]

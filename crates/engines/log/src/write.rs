@@ -71,7 +71,7 @@ impl LogEngine {
             let what = "damage kept the index from following the log: open it anew";
             return Err(Error::new(ErrorKind::Poisoned, what));
         }
-        self.index_takes(ops)?;
+        self.index_takes(ops, false)?;
         match ops {
             [] => {
                 if level == LogDurability::Sync {
@@ -101,21 +101,30 @@ impl LogEngine {
     }
 
     /// `Full` if the index might have no room for the keys of `ops`. Asked before the log has the records: one that the index
-    /// cannot lead to would be refused and yet be there, and might keep the log from being opened.
+    /// cannot lead to would be refused and yet be there, and might keep the log from being opened. `ahead`: asked for operations that will
+    /// come and then must not be refused.
     #[inline]
-    pub(crate) fn index_takes(&self, ops: &[Op<'_>]) -> Result<()> {
-        if self.index.has_room(ops.len()) { Ok(()) } else { self.index_takes_new(ops) }
+    pub(crate) fn index_takes(&self, ops: &[Op<'_>], ahead: bool) -> Result<()> {
+        if self.index.has_room(ops.len(), ahead) { Ok(()) } else { self.index_takes_new(ops) }
     }
 
-    /// What has a place in the index already needs none, unless the same batch takes it away.
+    /// What has a place in the index already needs none, unless the same batch takes it away before.
     #[cold]
     fn index_takes_new(&self, ops: &[Op<'_>]) -> Result<()> {
-        let deletes = ops.iter().any(|op| !matches!(op, Op::Put { .. }));
-        let is_new = |op: &Op<'_>| match op {
-            Op::Put { key, .. } => deletes || matches!(self.look_up(&self.reader.pin(), key), Ok(None)),
+        let deletes = |op: &Op<'_>, wanted: &[u8]| match op {
+            Op::Put { .. } => false,
+            Op::Delete { key } => *key == wanted,
+            Op::DeleteRange { from, to } => *from <= wanted && to.is_none_or(|to| wanted < to),
+        };
+        let first = ops.iter().position(|op| !matches!(op, Op::Put { .. })).unwrap_or(ops.len());
+        let is_new = |(at, op): (usize, &Op<'_>)| match op {
+            Op::Put { key, .. } => {
+                matches!(self.look_up(&self.reader.pin(), key), Ok(None))
+                    || ops[first.min(at)..at].iter().any(|before| deletes(before, key))
+            }
             _ => false,
         };
-        if ops.iter().any(is_new) {
+        if ops.iter().enumerate().any(is_new) {
             let what = "the index has reached its 64 GiB; delete something, or use more partitions";
             return Err(Error::new(ErrorKind::Full, what));
         }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{Made, Placed};
 use crate::record::Record;
 use crate::statistics::{Change, Spread, change, change_in_pairs};
+use crate::units::plural;
 
 /// What is to be said of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -180,14 +181,14 @@ pub(super) fn figure(
         interval,
         judged,
         verdict,
-        unjudged: (judged && verdict == Verdict::Unknown).then(|| why(&old, &new, made, level)),
+        unjudged: (judged && verdict == Verdict::Unknown).then(|| why(&old, &new, pairs.len(), made, level)),
         regression: judged && verdict == Verdict::Worse && reaches,
         possible_loss: possible_loss.filter(|_| judged && verdict == Verdict::Same),
     })
 }
 
-/// Why nothing can be said of such figures.
-fn why(old: &[f64], new: &[f64], made: Made, level: f64) -> String {
+/// Why nothing can be said of such figures, of which `pairs` are of one round.
+fn why(old: &[f64], new: &[f64], pairs: usize, made: Made, level: f64) -> String {
     for (name, figures) in [("old", old), ("new", new)] {
         if figures.is_empty() {
             return format!("no {name} run without errors has it");
@@ -197,8 +198,15 @@ fn why(old: &[f64], new: &[f64], made: Made, level: f64) -> String {
         }
     }
     let needed = made.runs_needed(level);
-    let option = if made == Made::ByTurns { "--rounds" } else { "--repeat" };
-    format!("{} old and {} new runs are too few: it takes {needed} of each ({option} {needed})", old.len(), new.len())
+    let few = format!("{} old and {} new runs are too few", old.len(), new.len());
+    match made {
+        Made::Apart => format!("{few}: it takes {needed} of each (--repeat {needed})"),
+        // A round in which one of the two failed judges nothing, however many there are of either.
+        Made::ByTurns => {
+            let rounds = plural(pairs as u64, "round");
+            format!("{few}: {rounds} with both, and it takes {needed} (--rounds {needed}, and more where runs fail)")
+        }
+    }
 }
 
 fn side(figures: &[f64]) -> Option<Side> {

@@ -20,7 +20,8 @@
 //! 5. Runs with operations that failed or gave a wrong answer take no part: a store that finds nothing is fast.
 //! 6. What cannot be seen is not taken for well: errors of the new runs, rows that only the old file has, rows of which the new one has fewer runs and
 //!    judged figures that cannot be judged are failures as regressions are ([`Comparison::failures`]).
-//! 7. Runs of another length are other rows. Runs in another place are compared, and so are those of files from before lengths were kept:
+//! 7. Runs of another length are other rows, and so are those of another planner, under another bound on space or in another number of
+//!    places. Runs in another place are compared, and so are those of files from before lengths were kept:
 //!    what differs is told ([`Comparison::differences`]).
 
 mod figure;
@@ -34,7 +35,7 @@ use self::figure::{figure, metrics};
 pub use self::print::print;
 use crate::record::Record;
 use crate::statistics::{pairs_needed, runs_needed};
-use crate::summary::{Row, Table, tables};
+use crate::summary::{Key, Row, Table, tables};
 use crate::units::plural;
 
 /// How sure all judged figures together are.
@@ -65,9 +66,9 @@ pub struct Compared {
     /// The workload and its parameters.
     #[serde(flatten)]
     pub table: Table,
-    /// Engine and layout, such as `log hard-8`.
+    /// Engine and layout, such as `log hard-8`, and what other rows that would be called the same differ in.
     pub row: String,
-    /// Workload, engine and layout, which no other row has.
+    /// With the workload, which no other row has.
     #[serde(skip)]
     pub name: String,
     /// Its figures, those that are judged first.
@@ -181,12 +182,16 @@ pub fn compare(old: &[Record], new: &[Record], made: Made, threshold: f64) -> Re
             "the threshold {threshold} is no share from 0 to below 1: 0.05 is five percent"
         )));
     }
-    let (before, after) = (rows(old), rows(new));
+    let (mut before, mut after) = (rows(old), rows(new));
+    let keys: Vec<Key> = before.iter().chain(&after).map(|placed| placed.row.key.clone()).collect();
+    for placed in before.iter_mut().chain(&mut after) {
+        placed.name = placed.row.key.name_if_not_hashed(keys.iter());
+    }
     let pairs = counterparts(&before, &after);
     if pairs.is_empty() {
         return Err(Error::invalid(
-            "the files have no run in common: engine, layout, workload, sizes, threads, durability, cache and length of the runs \
-             must be the same",
+            "the files have no run in common: engine, layout, planner, bound on space, number of places, workload, sizes, threads, \
+             durability, cache and length of the runs must be the same",
         ));
     }
     // What is judged is known before any of it is looked at.
@@ -197,7 +202,7 @@ pub fn compare(old: &[Record], new: &[Record], made: Made, threshold: f64) -> Re
         .iter()
         .map(|(b, a)| Compared {
             table: a.table.clone(),
-            row: a.name(),
+            row: a.name.clone(),
             name: a.full_name(),
             figures: metrics(b, a)
                 .iter()
@@ -234,40 +239,29 @@ struct Placed {
     /// Of the table among those of its file.
     heading: String,
     row: Row,
+    /// Of the row among those of both sides.
+    name: String,
 }
 
 impl Placed {
     /// Whether both are one engine in one layout under one workload, in one place.
     fn is_same(&self, other: &Self) -> bool {
-        self.table == other.table && self.is_one_row(other)
+        self.table == other.table && self.row.key == other.row.key
     }
 
-    /// The same but for the place, and where one of them does not say how long its runs were, for that.
+    /// The same but for the place, and for what lines of earlier versions do not say: how long runs were, and what [`Key::is_like`]
+    /// names.
     fn is_like(&self, other: &Self) -> bool {
         let is_told = self.table.until.is_some() && other.table.until.is_some();
         let of = |table: &Table| {
             let until = table.until.filter(|_| is_told);
             Table { until, place: None, ..table.clone() }
         };
-        of(&self.table) == of(&other.table) && self.is_one_row(other)
-    }
-
-    fn is_one_row(&self, other: &Self) -> bool {
-        let how =
-            |row: &Row| row.records.first().map(|r| (r.executor.clone(), r.repartition.clone(), r.planner.clone()));
-        self.row.name == other.row.name && how(&self.row) == how(&other.row)
-    }
-
-    fn name(&self) -> String {
-        let label = self.row.records.first().map_or_else(|| self.row.label.clone(), Record::label);
-        match self.row.placement.as_str() {
-            "hash" => label,
-            placement => format!("{label} {placement}"),
-        }
+        of(&self.table) == of(&other.table) && self.row.key.is_like(&other.row.key)
     }
 
     fn full_name(&self) -> String {
-        format!("{} {}: {}", self.table.bench_name(), self.heading, self.name())
+        format!("{} {}: {}", self.table.bench_name(), self.heading, self.name)
     }
 }
 
@@ -300,7 +294,8 @@ fn rows(records: &[Record]) -> Vec<Placed> {
         let rows = std::mem::take(&mut table.rows);
         let heading = format!("{}, {}", table.sweep_heading(), table.sizes());
         let table = table.alone();
-        rows.into_iter().map(move |row| Placed { table: table.clone(), heading: heading.clone(), row })
+        let placed = move |row| Placed { table: table.clone(), heading: heading.clone(), row, name: String::new() };
+        rows.into_iter().map(placed)
     };
     tables(records).into_iter().flat_map(placed).collect()
 }

@@ -148,6 +148,39 @@ fn other_lengths_are_other_rows_and_other_places_are_told() {
     assert_eq!((compared.rows.len(), compared.only_old.len(), compared.differences), (1, 0, told.to_vec()));
 }
 
+/// The option decides what is moved, or what is kept: another one is no other build. Fails if such runs are compared, or fall into one
+/// row that is judged by the setting of its first run.
+#[test]
+fn other_planners_bounds_on_space_and_numbers_of_places_are_other_rows() {
+    let set = |change: &dyn Fn(&mut Record)| {
+        let mut records = runs("log", 1e5, 0.005, 9, 1);
+        records.iter_mut().for_each(change);
+        records
+    };
+    let moving = |planner: &'static str| {
+        set(&move |record| (record.repartition, record.planner) = ("1s".to_owned(), Some(planner.to_owned())))
+    };
+    let bound = |bound: &'static str| {
+        set(&move |record| record.engine_options = vec![("space_amplification".into(), bound.into())])
+    };
+    let dealt = |places: usize| set(&move |record| record.places = vec![record.places[0].clone(); places]);
+    for (one, other) in [(moving("greedy"), moving("ldg")), (bound("1.1"), bound("3")), (dealt(1), dealt(2))] {
+        assert!(compared_apart(&one, &other, 0.05).unwrap_err().to_string().contains("no run in common"));
+        // Of a file with both, each run is compared with those of its own setting, whichever came first.
+        let half = |records: &[Record], factor: f64| -> Vec<Record> {
+            records.iter().map(|record| Record { ops_per_s: record.ops_per_s * factor, ..record.clone() }).collect()
+        };
+        let both = [half(&other, 0.5), one.clone()].concat();
+        let compared = compared_apart(&one, &both, 0.05).unwrap();
+        assert_eq!((compared.rows.len(), compared.only_new.len()), (1, 1));
+        assert_eq!(compared.judged().next().unwrap().verdict, Verdict::Same);
+        let (name, gone) = (compared.rows[0].name.as_str(), compared.only_new[0].as_str());
+        assert!(name != gone && name.contains("log hard-8"), "{name} | {gone}");
+    }
+    // Alone it is called as it always was.
+    assert_eq!(compared_apart(&bound("3"), &bound("3"), 0.05).unwrap().rows[0].row, "log hard-8");
+}
+
 /// A bench that does a row twice in each round, the second time at half the speed. Fails if both new runs stand beside the first old one.
 #[test]
 fn of_several_runs_of_a_round_each_has_a_partner_of_its_own() {
@@ -303,4 +336,11 @@ fn rounds_that_only_one_build_has_make_no_pair_and_runs_that_the_new_one_lacks_a
     assert!(comparison.failures(true).is_empty() && comparison.regressions() == 0);
     let few = compare(&old[..5], &new, Made::ByTurns, 0.05).unwrap();
     assert!(few.unjudged().next().unwrap().contains("--rounds 6"), "{:?}", few.unjudged().next());
+    // Enough of either, and in too few rounds both: what is lacking are rounds.
+    let of = |rounds: std::ops::RangeInclusive<u32>| -> Vec<Record> {
+        runs("log", 50_000.0, 0.001, 12, 3).into_iter().filter(|run| rounds.contains(&run.repetition)).collect()
+    };
+    let apart = compare(&of(1..=8), &of(5..=12), Made::ByTurns, 0.05).unwrap();
+    let said = apart.unjudged().next().unwrap();
+    assert!(said.contains("8 old and 8 new runs are too few: 4 rounds with both, and it takes 6"), "{said}");
 }

@@ -18,6 +18,7 @@ mod kernel;
 mod loaded;
 mod nodes;
 mod record;
+mod setting;
 mod stream;
 
 use std::ops::Deref;
@@ -42,6 +43,9 @@ use loaded::{Live, Loaded, Of, Standings, Turn, on_pmem};
 use nodes::{Laid, Nodes, Teams};
 pub use nodes::{NodesPlan, Placing, Whole};
 pub use record::{Record, Step, parse_lines};
+pub use setting::Setting;
+#[cfg(test)]
+pub(crate) use setting::tests::trial;
 pub use stream::BATCH;
 use stream::{Ingested, apply, shuffle};
 
@@ -292,6 +296,9 @@ impl Bench<'_> {
             edges_per_s: None,
             bytes_per_edge: None,
             bytes_per_in_edge: None,
+            churn: Some(bench.plan.churn)
+                .filter(|churn| *churn > 0.0 && layout.is_dynamic() && matches!(step, Step::Churn | Step::Kernel)),
+            stream: None,
             stream_per_s: None,
             units_moved: None,
             stretches_placed: None,
@@ -408,6 +415,7 @@ impl Bench<'_> {
                             bind: bind.name().to_owned(),
                             answer: Some(answer),
                             verified: Some(true),
+                            stream: plan.stream.filter(|_| stream_per_s.is_some()),
                             stream_per_s,
                             units_moved: kept.map(|kept| kept.units),
                             stretches_placed: kept.map(|kept| kept.stretches),

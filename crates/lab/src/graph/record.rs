@@ -85,6 +85,12 @@ pub struct Record {
     pub bytes_per_edge: Option<f64>,
     /// What the in-edges of a directed graph take, by stored edges.
     pub bytes_per_in_edge: Option<f64>,
+    /// The share of the edges that this layout let go and took in again before; `null`: none, or a line of before that was told of kernels.
+    #[serde(default)]
+    pub churn: Option<f64>,
+    /// Updates a second that were asked for while the kernel ran; `null`: none, or a line of before that was told.
+    #[serde(default)]
+    pub stream: Option<u64>,
     /// Updates a second that the graph took in while the kernel ran.
     pub stream_per_s: Option<f64>,
     /// Units of vertices that went to another node since the turn before, for balance: of graphs that take updates in, on several nodes.

@@ -68,6 +68,12 @@ fn every_step_is_measured_and_all_answers_are_the_same() {
     let churned: Vec<&str> =
         records.iter().filter(|record| record.step == Step::Churn).map(|record| record.layout.as_str()).collect();
     assert_eq!(churned, ["pma", "adjacency", "buffered"].repeat(2));
+    // Kernels run over what churn has left.
+    let is_told = |record: &Record| {
+        let is_after = matches!(record.step, Step::Churn | Step::Kernel) && record.layout != "csr";
+        (record.churn, record.stream) == (is_after.then_some(0.1), None)
+    };
+    assert!(records.iter().all(is_told));
     assert!(ingest.iter().all(|record| record.edges_per_s > Some(0.0) && record.bytes_per_edge > Some(4.0)));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "graphs on disk are removed");
 }
@@ -91,6 +97,7 @@ fn a_stream_of_updates_changes_no_answer_and_is_counted() {
     for record in kernels {
         let rate = record.stream_per_s;
         assert_eq!(rate.is_some(), record.layout != "csr", "{record:?}");
+        assert_eq!((record.stream, record.churn), (rate.and(Some(50_000)), None), "{record:?}");
         assert!(rate.is_none_or(|rate| rate > 0.0 && rate < 60_000.0), "{rate:?}");
     }
     assert!(super::run(&Plan { stream: Some(0), ..plan }, &mut |_| Ok(())).is_err());

@@ -5,7 +5,7 @@
 use super::context::distinct;
 use super::findings::Finding;
 use super::graphs::Turns;
-use crate::graph::{Layout, Record, Step};
+use crate::graph::{Layout, Record, Setting, Step};
 use crate::units::count;
 
 /// At most so many, so that the head of a report stays one look.
@@ -29,9 +29,9 @@ fn with_most_threads<'a>(turns: Vec<Turns<'a>>) -> Vec<Turns<'a>> {
 }
 
 /// Where something was done.
-fn place<'a>(turns: &Turns<'a>) -> (&'a str, &'a str, u32, &'a str, bool) {
-    let Record { media, placement, nodes, bind, why, .. } = turns.first();
-    (media, placement, *nodes, bind, why.is_some())
+fn place<'a>(turns: &Turns<'a>) -> (&'a str, &'a str, u32, &'a str, &'a str, bool) {
+    let Record { media, placement, nodes, allocation, bind, why, .. } = turns.first();
+    (media, placement, *nodes, allocation, bind, why.is_some())
 }
 
 /// What the kernels of each layout take beside those of `csr` in the same place.
@@ -80,11 +80,12 @@ fn ingest(graph: &str, records: &[&Record]) -> Vec<Finding> {
         let (first, now) = (turns.first(), rate(&turns)?);
         let of_one = alone.iter().find(|other| {
             let other = other.first();
-            (&other.layout, &other.media) == (&first.layout, &first.media) && first.threads > 1
+            let is_alike = Setting::of(other) == Setting::of(first) && other.media == first.media;
+            is_alike && other.layout == first.layout && first.threads > 1
         });
         let times = of_one.and_then(rate).map_or(String::new(), |one| format!(", {:.2} times one", now / one));
         let threads = format!("with {} thread{}{times}", first.threads, if first.threads == 1 { "" } else { "s" });
-        let about = format!("Ingest, {} on {}, {graph}", first.layout, first.media_text());
+        let about = format!("Ingest, {} on {}{}, {graph}", first.layout, first.media_text(), turns.apart());
         Some(Finding { about, figure: format!("{} edges/s", count(now)), text: threads, class: "" })
     };
     with_most_threads(Turns::of(&its)).into_iter().filter_map(finding).collect()

@@ -9,7 +9,7 @@ use super::context::{COLOURS, distinct};
 use super::graph_findings::findings;
 use super::plots::{Series, bars_of};
 use super::{date, escape};
-use crate::graph::{Layout, Placing, Record, Step, Whole};
+use crate::graph::{Layout, Placing, Record, Setting, Step, Whole};
 use crate::measure::Host;
 use crate::reproduce::Reproduction;
 use crate::statistics::Spread;
@@ -49,14 +49,16 @@ fn lead(records: &[Record]) -> String {
 }
 
 /// What trials of one thing have in common.
-fn kind(record: &Record) -> (&str, &str, &str, u32, &str, usize, bool) {
+fn kind(record: &Record) -> (&str, &str, &str, u32, &str, usize, bool, Setting<'_>) {
     let Record { layout, media, placement, nodes, bind, threads, why, .. } = record;
-    (layout, media, placement, *nodes, bind, *threads, why.is_some())
+    (layout, media, placement, *nodes, bind, *threads, why.is_some(), Setting::of(record))
 }
 
 /// What is measured again and again: all trials of it.
 pub(super) struct Turns<'a> {
     records: Vec<&'a Record>,
+    /// The settings in which others of its layout differ.
+    apart: String,
 }
 
 impl<'a> Turns<'a> {
@@ -66,10 +68,21 @@ impl<'a> Turns<'a> {
         for record in records {
             match all.iter_mut().find(|turns| kind(turns.records[0]) == kind(record)) {
                 Some(turns) => turns.records.push(record),
-                None => all.push(Self { records: vec![record] }),
+                None => all.push(Self { records: vec![record], apart: String::new() }),
             }
         }
+        let firsts: Vec<&Record> = all.iter().map(Self::first).collect();
+        for turns in &mut all {
+            let first = turns.first();
+            let others = firsts.iter().filter(|other| other.layout == first.layout);
+            turns.apart = Setting::of(first).apart_from(others.map(|other| Setting::of(other)));
+        }
         all
+    }
+
+    /// The settings in which others of its layout differ, each behind a comma.
+    pub(super) fn apart(&self) -> &str {
+        &self.apart
     }
 
     pub(super) fn first(&self) -> &'a Record {
@@ -96,7 +109,7 @@ impl<'a> Turns<'a> {
             Some(_) if first.nodes > 1 => format!(", {} on {} nodes", placement(first), first.nodes),
             _ => String::new(),
         };
-        format!("{}{media}{placed}, {threads}", first.layout)
+        format!("{}{media}{placed}{}, {threads}", first.layout, self.apart)
     }
 
     fn series<'s>(&self, label: &'s str) -> Series<'s> {
@@ -120,6 +133,7 @@ fn section(graph: &str, records: &[Record]) -> Value {
     let kernels = distinct(records.iter().filter_map(|record| record.kernel.as_deref()));
     let mut plots = Vec::new();
     let mut rows = Vec::new();
+    let mut runs: Vec<usize> = Vec::new();
     for kernel in kernels {
         let is_its = |record: &&Record| record.kernel.as_deref() == Some(kernel);
         let its: Vec<&Record> = records.iter().copied().filter(is_its).collect();
@@ -127,6 +141,7 @@ fn section(graph: &str, records: &[Record]) -> Value {
         let base = base(&turns);
         plots.push(speed_ups(kernel, &turns, base));
         rows.extend(lines(kernel, &turns, base));
+        runs.extend(turns.iter().map(|turns| turns.records.len()));
     }
     let loads = [Step::Load, Step::Churn, Step::Ingest].map(|step| (step, Turns::of(&of(step))));
     for (step, turns) in &loads {
@@ -164,9 +179,12 @@ fn section(graph: &str, records: &[Record]) -> Value {
         &bytes_each,
         &one,
     ));
-    let shares: Vec<Value> = Turns::of(&of(Step::Placement)).iter().filter_map(|turns| share(turns.first())).collect();
+    // Nor about these.
+    let shares: Vec<Value> = distinct(of(Step::Placement).into_iter().filter_map(share))
+        .into_iter()
+        .map(|(placement, shares)| context! { placement => placement, shares => shares })
+        .collect();
     let nodes = records.iter().filter_map(|record| record.edges_per_node.as_ref()).map(Vec::len).max().unwrap_or(0);
-    let trials = records.iter().map(|record| record.trial).max().unwrap_or(1);
     context! {
         heading => graph,
         setting => records.first().map(|first| setting(first)),
@@ -174,8 +192,17 @@ fn section(graph: &str, records: &[Record]) -> Value {
         shares => shares,
         keeps => records.iter().any(|record| record.units_moved.is_some()),
         nodes => (0..nodes).collect::<Vec<_>>(),
-        spread => if trials > 1 { format!("medians of {trials} repetitions") } else { "one run each".to_owned() },
+        spread => repetitions(&runs),
         rows => Value::from(Serde(rows)),
+    }
+}
+
+/// How often each turn of a kernel was done, by their `runs`.
+fn repetitions(runs: &[usize]) -> String {
+    match (runs.iter().min(), runs.iter().max()) {
+        (Some(least), Some(most)) if least < most => format!("medians of {least} to {most} repetitions"),
+        (Some(all), _) if *all > 1 => format!("medians of {all} repetitions"),
+        _ => "one run each".to_owned(),
     }
 }
 
@@ -270,7 +297,7 @@ fn lines(step: &str, turns: &[Turns<'_>], base: Option<f64>) -> Vec<Line> {
         Line {
             first: at == 0,
             step: step.to_owned(),
-            layout: first.layout.clone(),
+            layout: format!("{}{}", first.layout, turns.apart),
             media: first.media_text(),
             placement: match first.kernel {
                 Some(_) if first.nodes > 1 || has_no_nodes(first) => placement(first),
@@ -323,7 +350,7 @@ fn afterwards(what: &str, turns: &[Turns<'_>], seconds: fn(&Record) -> Option<f6
         Line {
             first: at == 0,
             step: what.to_owned(),
-            layout: first.layout.clone(),
+            layout: format!("{}{}", first.layout, turns.apart),
             media: first.media_text(),
             placement: String::new(),
             threads: first.threads,
@@ -339,19 +366,43 @@ fn afterwards(what: &str, turns: &[Turns<'_>], seconds: fn(&Record) -> Option<f6
     its.enumerate().map(line).collect()
 }
 
-fn share(record: &Record) -> Option<Value> {
+/// A placement, and what each node has of the edges.
+fn share(record: &Record) -> Option<(&str, Vec<String>)> {
     let edges = record.edges_per_node.as_ref()?;
     let percent = |of: &u64| format!("{:.2} %", 100.0 * *of as f64 / record.edges.max(1) as f64);
-    Some(context! { placement => record.placement.as_str(), shares => edges.iter().map(percent).collect::<Vec<_>>() })
+    Some((&record.placement, edges.iter().map(percent).collect()))
+}
+
+/// What is to be said of the answers, as far as the records tell it; nothing where no kernel was run.
+fn answers(records: &[Record]) -> Option<String> {
+    let kernels: Vec<&Record> = records.iter().filter(|record| record.step == Step::Kernel).collect();
+    let untold = kernels.iter().filter(|record| record.verified != Some(true) || record.answer.is_none()).count();
+    if untold > 0 {
+        return Some(format!("Of {} answers {untold} are not said to be right.", kernels.len()));
+    }
+    let question = |record: &&Record| (record.kernel.clone().unwrap_or_default(), record.graph.clone());
+    let has_several = |asked: &(String, String)| {
+        let its = kernels.iter().filter(|record| question(record) == *asked);
+        distinct(its.map(|record| record.answer.as_deref())).len() > 1
+    };
+    let questions = distinct(kernels.iter().map(question));
+    let open: Vec<String> =
+        questions.into_iter().filter(has_several).map(|(kernel, graph)| format!("{kernel} over {graph}")).collect();
+    let how = "Each answer is verified against the definition of what was asked once, and by its hash afterwards";
+    (!kernels.is_empty()).then(|| match open.as_slice() {
+        [] => format!("{how}: all layouts, placements, threads and trials gave the same one."),
+        _ => format!(
+            "{how}, of each run by itself. Not all that is shown here gave the same one: the answers of {} differ, so these times do \
+             not compare.",
+            open.join(", ")
+        ),
+    })
 }
 
 fn methods(records: &[Record]) -> Vec<String> {
     let mut methods = vec![
         "Every kernel runs over all layouts and placements in turns, trial by trial, so that what the machine does meanwhile meets all alike. Graphs are in \
          memory when it begins, and nothing but the kernel is in its time."
-            .to_owned(),
-        "Each answer is verified against the definition of what was asked once, and by its hash afterwards: all layouts, placements, threads and \
-         trials gave the same one."
             .to_owned(),
         "csr is static. pma is a packed memory array, adjacency a log of edges archived into adjacency blocks, buffered are buffers of vertices over \
          such blocks: these three take edges in and let them go."
@@ -363,6 +414,7 @@ fn methods(records: &[Record]) -> Vec<String> {
          behind a +."
             .to_owned(),
     ];
+    methods.extend(answers(records));
     let batches = distinct(records.iter().filter_map(|record| record.batch).map(|batch| count(batch as f64)));
     if !batches.is_empty() {
         methods.push(format!(
@@ -389,4 +441,68 @@ fn methods(records: &[Record]) -> Vec<String> {
         ));
     }
     methods
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::trial;
+
+    /// Two files of three trials each, of which the second one's are done otherwise by `change`.
+    fn two_files(change: impl Fn(&mut Record)) -> Vec<Record> {
+        let trials =
+            (1..=3u32).map(|number| trial(|record| (record.trial, record.seconds) = (number, f64::from(number))));
+        let first: Vec<Record> = trials.collect();
+        let mut second = first.clone();
+        second.iter_mut().for_each(change);
+        [first, second].concat()
+    }
+
+    /// Fails if trials of other settings fall into one median, or if nothing says what their settings are.
+    #[test]
+    fn trials_of_other_settings_are_turns_of_their_own_and_say_so() {
+        let labels = |change: &dyn Fn(&mut Record)| -> Vec<String> {
+            let records = two_files(change);
+            Turns::of(&records.iter().collect::<Vec<_>>()).iter().map(|turns| turns.label(false)).collect()
+        };
+        assert_eq!(labels(&|record| record.seconds *= 2.0), ["pma, 1 thread"]);
+        let streamed = labels(&|record| (record.stream, record.stream_per_s) = (Some(1_000), Some(990.0)));
+        assert_eq!(streamed, ["pma, no stream, 1 thread", "pma, stream of 1000/s, 1 thread"]);
+        let churned = labels(&|record| record.churn = Some(0.1));
+        assert_eq!(churned, ["pma, no churn, 1 thread", "pma, churn 0.1, 1 thread"]);
+        let laid = labels(&|record| record.allocation = "interleave".to_owned());
+        assert_eq!(laid, ["pma, allocation bind, 1 thread", "pma, allocation interleave, 1 thread"]);
+        let ingested = labels(&|record| (record.step, record.batch) = (Step::Ingest, Some(1)));
+        assert_eq!(ingested, ["pma, no batches, 1 thread", "pma, batches of 1, 1 thread"]);
+    }
+
+    /// Fails if the number of a trial is taken for how many there are: two files of three trials have six of them.
+    #[test]
+    fn repetitions_are_those_of_the_turns_that_are_shown() {
+        let page = |records: &[Record]| crate::report::graphs(records, None).unwrap();
+        let same = page(&two_files(|_| {}));
+        assert!(same.contains("medians of 6 repetitions"), "{same}");
+        let streamed = two_files(|record| record.stream_per_s = Some(990.0));
+        assert!(page(&streamed).contains("medians of 3 repetitions"));
+        assert!(page(&streamed[..5]).contains("medians of 2 to 3 repetitions"));
+        assert!(page(&streamed[2..3]).contains("one run each"), "the third trial alone is one");
+    }
+
+    /// Fails if a page says of answers that they were the same without looking at them.
+    #[test]
+    fn answers_are_said_to_be_the_same_where_they_are() {
+        let same = "trials gave the same one";
+        assert!(answers(&two_files(|_| {})).is_some_and(|said| said.contains(same)));
+        let other = answers(&two_files(|record| record.answer = Some("xxh3:01".to_owned()))).unwrap();
+        assert!(!other.contains(same) && other.contains("the answers of cc over kron:4:4 differ"), "{other}");
+        // Another question has another answer.
+        let asked = two_files(|record| (record.kernel, record.answer) = (Some("bfs".to_owned()), Some("x".to_owned())));
+        assert!(answers(&asked).is_some_and(|said| said.contains(same)));
+        let untold = answers(&two_files(|record| record.verified = None)).unwrap();
+        assert_eq!(untold, "Of 6 answers 3 are not said to be right.");
+        assert_eq!(answers(&[trial(|record| record.step = Step::Load)]), None);
+        assert!(
+            methods(&two_files(|record| record.answer = Some("x".to_owned()))).iter().all(|said| !said.contains(same))
+        );
+    }
 }

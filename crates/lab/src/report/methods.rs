@@ -1,6 +1,7 @@
 //! How the figures of a report came about.
 
 use crate::record::Record;
+use crate::summary::Key;
 
 /// A paragraph each; only what concerns `records`.
 pub(super) fn methods(records: &[Record]) -> Vec<String> {
@@ -76,7 +77,8 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
         (
             any(&|r| r.repartition != "off"),
             "What moving brought: throughput of a store that repartitions itself by that of the one with the largest median \
-             among those of the same engine, partitions and workers that stay as they are, whatever their placement, in the same \
+             among those of the same engine, partitions, workers, bound on space and number of places that stay as they are, whatever \
+             their placement, in the same \
              repetition. Settled is the last third of each period of a load that shifts (of the whole run where it never does), in the \
              period of each run that is worst for it; it settles in the time from a shift until half a second has 1.5 times \
              (1.3 at sync) what the one that stays has once it has settled, or in the whole period where it never does: the slowest \
@@ -96,7 +98,7 @@ pub(super) fn methods(records: &[Record]) -> Vec<String> {
              count, and their lines say how it ended.",
         ),
         (
-            any(&|r| r.label() != records[0].label()),
+            any(&|r| Key::of(r) != Key::of(&records[0])),
             "The fastest of a workload is the engine and layout with the largest median. It is told apart from another where each of its runs \
              was faster than all of the other's, and both have at least three.",
         ),

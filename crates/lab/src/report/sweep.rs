@@ -13,7 +13,7 @@ use super::layouts::Layouts;
 use super::plots::{Series, round_count, round_ns, swatch};
 use crate::amplification::Waf;
 use crate::statistics::Spread;
-use crate::summary::{Row, Table};
+use crate::summary::{Key, Row, Table};
 use crate::units::{count, duration_ns, size};
 use crate::workload::OpKind;
 
@@ -187,23 +187,23 @@ impl Axis {
 
 /// What the lines of a sweep are called and how they look: a colour and a mark for an engine, dashes for a layout.
 struct Labels<'a> {
-    lines: Vec<(Series<'a>, &'a str, usize)>,
+    lines: Vec<(Series<'a>, &'a Key, usize)>,
 }
 
 impl<'a> Labels<'a> {
     fn new(tables: &[&'a Table], engines: &[String]) -> Self {
         let rows = || tables.iter().flat_map(|table| &table.rows);
         let layouts = Layouts::of(rows());
-        let mut lines: Vec<(Series<'a>, &'a str, usize)> = Vec::new();
+        let mut lines: Vec<(Series<'a>, &'a Key, usize)> = Vec::new();
         for row in rows() {
-            if lines.iter().all(|(_, name, _)| *name != row.name) {
-                lines.push((series(row, engines), &row.name, layouts.dashes(row)));
+            if lines.iter().all(|(_, key, _)| **key != row.key) {
+                lines.push((series(row, engines), &row.key, layouts.dashes(row)));
             }
         }
         Self { lines }
     }
 
-    fn class(&self, (series, _, dashes): &(Series<'a>, &'a str, usize)) -> String {
+    fn class(&self, (series, _, dashes): &(Series<'a>, &'a Key, usize)) -> String {
         format!("{} l{dashes}", series.hue())
     }
 
@@ -237,7 +237,7 @@ impl<'a> Labels<'a> {
                 .iter()
                 .enumerate()
                 .filter_map(|(i, &here)| {
-                    let row = at(here)?.rows.iter().find(|row| row.name == line.1)?;
+                    let row = at(here)?.rows.iter().find(|row| row.key == *line.1)?;
                     Some((x(i), here, (metric.of)(row)?))
                 })
                 .collect();
@@ -264,7 +264,7 @@ impl<'a> Labels<'a> {
     fn line(
         &self,
         out: &mut String,
-        line: &(Series<'a>, &'a str, usize),
+        line: &(Series<'a>, &'a Key, usize),
         points: &[(f64, u32, Spread)],
         metric: &Metric,
         y: &dyn Fn(f64) -> f64,

@@ -51,6 +51,11 @@ impl Outgoing {
         std::mem::take(&mut self.divides)
     }
 
+    /// Whether it is to be given up.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
     /// Bytes that wait to be taken.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.queue.bytes()

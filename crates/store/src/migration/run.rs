@@ -257,7 +257,8 @@ impl<'a> Carrier<'a> {
         let mut held = self.lane().lock();
         let broken = || Error::new(ErrorKind::Busy, super::TOO_FAST);
         let outgoing = held.0.as_mut().ok_or_else(|| Error::invalid("nothing is attached"))?;
-        if outgoing.waiting_bytes() < at_least {
+        // What is broken has nothing that waits, and nothing that comes will mend it.
+        if !outgoing.is_broken() && outgoing.waiting_bytes() < at_least {
             return Ok(());
         }
         let taken = outgoing.take(std::mem::take(&mut self.empty)).ok_or_else(broken)?;

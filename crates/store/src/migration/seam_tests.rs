@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use biombo_engine::memory::{self, Memory};
 use biombo_engine::{
-    Batch, Capabilities, Cursor, Damage, Durability, Engine, EngineKind, ErrorKind, Op, Registry, Result, Snapshot,
-    Stats, Value,
+    Batch, Capabilities, Cursor, Damage, Durability, Engine, EngineKind, Error, ErrorKind, Op, Registry, Result,
+    Snapshot, Stats, Value,
 };
 
 use super::{Outgoing, Pace, Step};
 use crate::placement::{UnitSet, made};
 use crate::seam::{Point, at_each, step_in};
 use crate::{Executor, Options, PartitionId, PlacementKind, Range, Store, Update, keyspace};
+
+/// A value for which the engine has no room.
+const TOO_MUCH: &[u8] = b"too much";
 
 /// The engine `memory`, declared to be another: each leads to another way of executing writes.
 struct Declared(Arc<Memory>, Capabilities);
@@ -28,6 +31,9 @@ impl Engine for Declared {
         self.0.get(key)
     }
     fn apply(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        if ops.iter().any(|op| matches!(op, Op::Put { value: TOO_MUCH, .. })) {
+            return Err(Error::new(ErrorKind::Full, "too much"));
+        }
         self.0.apply(ops, durability)
     }
     fn sync(&self) -> Result<()> {
@@ -490,6 +496,48 @@ fn of_many_writes_to_a_key_the_last_is_forwarded() {
     let moved = store.move_units(&[store.placement().unit_of(b"m")], to, Pace::default()).expect("move");
     assert_eq!(moved.forwarded, 1, "{moved:?}");
     fixture.check(b"m", Some(&999_u32.to_le_bytes()), "the last of them");
+}
+
+/// What is refused for want of room changed nothing: the move that makes room goes on. (Mutation: it breaks the move.)
+#[test]
+fn a_write_that_a_full_partition_refuses_breaks_no_move() {
+    for way in [direct, combined] {
+        let fixture = fixture(way, PlacementKind::Range, Executor::Direct);
+        let (store, writer) = (&fixture.store, fixture.store.clone());
+        step_in(Point::Step(Step::Read), move || {
+            let refused = writer.put_with(b"m", TOO_MUCH, Durability::Os).expect_err("no room");
+            assert_eq!(refused.kind(), ErrorKind::Full);
+            writer.put_with(b"n", b"new", Durability::Os).expect("put");
+        });
+        move_on(store, &[b"m"]);
+        fixture.check(b"m", Some(b"old"), "refused");
+        fixture.check(b"n", Some(b"new"), "after it");
+    }
+}
+
+/// Fails if the rest of the units is copied first. (Mutation: where little waits it is not asked whether the move is broken.)
+#[test]
+fn a_move_that_is_broken_ends_with_the_chunk_that_was_read() {
+    let fixture = fixture(direct, PlacementKind::Range, Executor::Direct);
+    let store = &fixture.store;
+    for number in 0..40_u32 {
+        store.put_with(format!("m{number}").as_bytes(), &[7; 100_000], Durability::Os).expect("put");
+    }
+    let (breaking, from) = (store.clone(), store.route(b"m").index());
+    step_in(Point::Step(Step::Read), move || {
+        let failed: Result<()> = Err(Error::new(ErrorKind::Io, "nobody knows how much of it"));
+        breaking.inner.lanes[from].lock().published(&[Op::Delete { key: &keyspace::encode(b"m") }], &failed);
+    });
+    let loads = std::rc::Rc::new(std::cell::Cell::new(0));
+    let watcher = {
+        let loads = std::rc::Rc::clone(&loads);
+        move |point| loads.set(loads.get() + u32::from(point == Point::Step(Step::Load)))
+    };
+    at_each(Some(Box::new(watcher)));
+    let to = PartitionId((from as u16 + 1) % 3);
+    let given_up = store.move_units(&[store.placement().unit_of(b"m")], to, Pace::default()).expect_err("broken");
+    at_each(None);
+    assert_eq!((given_up.kind(), loads.get()), (ErrorKind::Busy, 0));
 }
 
 /// A range of many keys that is deleted just before the units are closed: whoever is held back does not wait until all of them are deleted from the target,

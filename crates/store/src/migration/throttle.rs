@@ -10,8 +10,8 @@
 //!
 //! What is felt at rest is learnt by standing still: a *look* of a fifth of a second before a move, unless there was one lately; now and
 //! then in a long one; where others came than at the last one; and where users feel the least share too, to see whether it is the move or another
-//! load. All operations are timed from
-//! the begin of a move, or of its look, to its end, and none at other times.
+//! load. Operations are timed from
+//! the begin of a move, or of its look, to its end ([`Pulse`] says which of them), and none at other times.
 //!
 //! Invariants:
 //!

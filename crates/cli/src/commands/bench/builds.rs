@@ -2,6 +2,7 @@
 //!
 //! A round is one bench of each build, in a process of its own, with one seed for both; who goes first changes from round to round. The
 //! lines of a build are kept as soon as a round has them, those of a bench that failed too: the rounds after it go on, and in the end it is told.
+//! What was kept before stays until both builds have a line: one of two files that belong together is never replaced alone.
 //! Interrupted, the rounds so far are compared.
 
 use std::path::{Path, PathBuf};
@@ -72,15 +73,11 @@ impl Builds<'_> {
         let scratch = Scratch::create()?;
         let mut progress = Progress::of_runs("by turns".to_owned(), u64::from(self.rounds) * 2);
         let (mut all, mut failed) = ([Vec::new(), Vec::new()], Vec::new());
+        let mut to_keep = [String::new(), String::new()];
         'rounds: for round in 1..=self.rounds {
             let first = usize::from(round % 2 == 0);
             for (turn, which) in [first, 1 - first].into_iter().enumerate() {
                 let (records, failure) = self.bench_of(which, round, &scratch.0)?;
-                // What was measured is compared, whatever becomes of the file that keeps it.
-                if let Some(Err(failure)) = kept[which].as_mut().map(|kept| kept.write(&to_lines(&records))) {
-                    failed.push(failure.to_string());
-                    kept[which] = None;
-                }
                 if let Some(failure) = failure {
                     // What does not even begin is no build to be compared.
                     if all[which].is_empty() && records.is_empty() {
@@ -88,7 +85,19 @@ impl Builds<'_> {
                     }
                     failed.push(failure);
                 }
+                to_keep[which] += &to_lines(&records);
                 all[which].extend(records);
+                if all.iter().all(|records| !records.is_empty()) {
+                    for (kept, lines) in kept.iter_mut().zip(&mut to_keep) {
+                        let lines = std::mem::take(lines);
+                        let written = kept.as_mut().filter(|_| !lines.is_empty()).map(|kept| kept.write(&lines));
+                        // What was measured is compared, whatever becomes of the file that keeps it.
+                        if let Some(Err(failure)) = written {
+                            failed.push(failure.to_string());
+                            *kept = None;
+                        }
+                    }
+                }
                 progress.at(u64::from(round - 1) * 2 + turn as u64 + 1);
                 if stop.load(Ordering::Relaxed) {
                     let interrupted = format!("interrupted in round {round} of {}", self.rounds);
@@ -136,7 +145,7 @@ impl Builds<'_> {
             let why = said
                 .lines()
                 .rev()
-                .find(|line| line.starts_with("biombo: "))
+                .find(|line| line.starts_with("biombo: ") && !line.starts_with("biombo: note: "))
                 .unwrap_or("a line of its runs is missing or broken");
             format!("{}: {}", of(), why.trim_start_matches("biombo: "))
         });

@@ -44,5 +44,7 @@ pub(crate) struct DbArgs {
 
 pub(super) fn run(args: DbArgs) -> Done {
     let tasks = args.benchmarks.into_iter().map(Task::from).collect();
-    super::measure(Outputs::of(&args.run), args.run.plan(tasks, &DEFAULTS)?)
+    let outputs = Outputs::of(&args.run);
+    let (plan, unused) = args.run.plan(tasks, &DEFAULTS)?;
+    super::measure(outputs, plan, &unused)
 }

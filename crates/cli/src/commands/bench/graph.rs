@@ -304,8 +304,8 @@ pub(super) fn run(args: &GraphArgs) -> Done {
     outputs.check_as("--json", graph.as_slice(), "the graph")?;
     // The lines are what is printed then, and no table.
     let prints_lines = args.json.as_deref().is_some_and(is_stdout);
-    let json = args.json.as_deref().map(Output::create).transpose()?;
     let html = args.html.as_deref().map(Page::create).transpose()?;
+    let json = args.json.as_deref().map(Output::create).transpose()?;
     let mut steps = Steps::new(json)?;
     let ended = steps.measure(std::slice::from_ref(&plan));
     // What was measured is shown whatever became of the file of the runs, and of the graph later.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use biombo_lab::graph::{BATCH, Media, Placing, Record, Step};
+use biombo_lab::graph::{BATCH, Media, Placing, Record, Setting, Step};
 use biombo_lab::statistics::Spread;
 
 use super::graph::once;
@@ -10,13 +10,13 @@ use crate::failure::Done;
 use crate::out::Out;
 use crate::size::show_count;
 
-/// What trials of a kernel have in common: layout, medium, placement or `auto`, nodes, and where threads run.
-type Turn<'a> = (&'a str, &'a str, &'a str, u32, &'a str);
+/// What trials of a kernel have in common: layout, medium, placement or `auto`, nodes, where threads run, and the other settings.
+type Turn<'a> = (&'a str, &'a str, &'a str, u32, &'a str, Setting<'a>);
 
 fn turn_of(record: &Record) -> Turn<'_> {
     let Record { layout, media, placement, nodes, bind, why, .. } = record;
     let placing = if why.is_some() { Placing::Auto.name() } else { placement.as_str() };
-    (layout.as_str(), media.as_str(), placing, *nodes, bind.as_str())
+    (layout.as_str(), media.as_str(), placing, *nodes, bind.as_str(), Setting::of(record))
 }
 
 /// The turns of all kernels, layouts in the order in which they were loaded.
@@ -68,11 +68,12 @@ fn print_one(records: &[&Record], out: &mut Out) -> Done {
     }
     let turns = turns_of(records);
     print_kernels(records, &turns, out)?;
-    for layout in once(turns.iter().map(|turn| turn.0)) {
-        let its = records.iter().filter(|record| record.layout == layout);
+    for (layout, setting) in once(turns.iter().map(|turn| (turn.0, turn.5))) {
+        let its = records.iter().filter(|record| record.layout == layout && Setting::of(record) == setting);
         if let Some(Spread { min, max, .. }) = Spread::of(its.filter_map(|record| record.stream_per_s)) {
             let (least, most) = (show_count(min as u64), show_count(max as u64));
-            out.line(format_args!("{layout} took {least} to {most} updates a second in while kernels ran"))?;
+            let apart = apart(layout, setting, &turns);
+            out.line(format_args!("{layout}{apart} took {least} to {most} updates a second in while kernels ran"))?;
         }
     }
     print_kept(records, &turns, out)?;
@@ -105,7 +106,7 @@ fn print_kernels(records: &[&Record], turns: &[Turn<'_>], out: &mut Out) -> Done
     let placings = once(turns.iter().map(|turn| turn.2)).len();
     let has_placements = placings > 1 || records.iter().any(|record| record.nodes > 1);
     let (width, title) = if has_placements { (18, "placement") } else { (0, "") };
-    let layout_width = turns.iter().map(|turn| lists(turn).len()).max().unwrap_or(0).max(9);
+    let layout_width = turns.iter().map(|turn| lists(turn, turns).len()).max().unwrap_or(0).max(9);
     out.line(format_args!(
         "\n{:9} {:>7} {:layout_width$} {title:width$} {:>10} {:>10} {:>10} {:>7}",
         "kernel", "threads", "layout", "median s", "least", "most", "x first"
@@ -121,7 +122,7 @@ fn print_kernels(records: &[&Record], turns: &[Turn<'_>], out: &mut Out) -> Done
                 let Some((first, Spread { median, min, max, .. })) = trials.first().zip(seconds) else { continue };
                 let ratio = median / *base.get_or_insert(median);
                 let placed = if has_placements { placed(turn, &first.placement, turns) } else { String::new() };
-                let layout = lists(turn);
+                let layout = lists(turn, turns);
                 out.line(format_args!(
                     "{kernel:9} {threads:>7} {layout:layout_width$} {placed:width$} {median:>10.5} {min:>10.5} {max:>10.5} {ratio:>7.3}"
                 ))?;
@@ -131,25 +132,32 @@ fn print_kernels(records: &[&Record], turns: &[Turn<'_>], out: &mut Out) -> Done
     Ok(())
 }
 
-/// A layout, and where its lists are, unless that is memory.
-fn lists((layout, media, ..): &Turn<'_>) -> String {
-    if *media == Media::Dram.name() { (*layout).to_owned() } else { format!("{layout} on {media}") }
+/// A layout, where its lists are, unless that is memory, and the settings in which other turns of the layout differ.
+fn lists((layout, media, .., setting): &Turn<'_>, all: &[Turn<'_>]) -> String {
+    let place = if *media == Media::Dram.name() { String::new() } else { format!(" on {media}") };
+    format!("{layout}{place}{}", apart(layout, *setting, all))
+}
+
+/// What of a setting other turns of the layout differ in.
+fn apart(layout: &str, setting: Setting<'_>, all: &[Turn<'_>]) -> String {
+    setting.apart_from(all.iter().filter(|turn| turn.0 == layout).map(|turn| turn.5))
 }
 
 /// How vertices are dealt, and what came of it where that was chosen; with the nodes where others of the same name have other ones.
 fn placed(turn: &Turn<'_>, placement: &str, all: &[Turn<'_>]) -> String {
-    let (layout, media, placing, nodes, bind) = *turn;
+    let (layout, media, placing, nodes, bind, _) = *turn;
     let name = if placing == placement { placement.to_owned() } else { format!("{placing}: {placement}") };
-    let alike = all.iter().filter(|other| (other.0, other.1, other.2) == (layout, media, placing)).count();
-    if alike > 1 { format!("{name}, {nodes} {bind}") } else { name }
+    let mut alike = all.iter().filter(|other| (other.0, other.1, other.2) == (layout, media, placing));
+    let has_others = alike.any(|other| (other.3, other.4) != (nodes, bind));
+    if has_others { format!("{name}, {nodes} {bind}") } else { name }
 }
 
 /// What it took to keep placements while updates came in.
 fn print_kept(records: &[&Record], turns: &[Turn<'_>], out: &mut Out) -> Done {
-    for (layout, placing) in once(turns.iter().map(|turn| (turn.0, turn.2))) {
+    for (layout, placing, setting) in once(turns.iter().map(|turn| (turn.0, turn.2, turn.5))) {
         let is_its = |record: &&&Record| {
             let turn = turn_of(record);
-            (turn.0, turn.2) == (layout, placing) && record.units_moved.is_some()
+            (turn.0, turn.2, turn.5) == (layout, placing, setting) && record.units_moved.is_some()
         };
         let its: Vec<&&Record> = records.iter().filter(is_its).collect();
         if its.is_empty() {
@@ -159,8 +167,9 @@ fn print_kept(records: &[&Record], turns: &[Turn<'_>], out: &mut Out) -> Done {
             its.iter().filter_map(|record| of(record)).fold(0, usize::saturating_add)
         };
         let (units, stretches) = (sum(|record| record.units_moved), sum(|record| record.stretches_placed));
+        let apart = apart(layout, setting, turns);
         out.line(format_args!(
-            "{layout}, {placing}: in {} turns {} units of vertices went to another node, and {} stretches of memory to theirs",
+            "{layout}{apart}, {placing}: in {} turns {} units of vertices went to another node, and {} stretches of memory to theirs",
             show_count(its.len() as u64),
             show_count(units as u64),
             show_count(stretches as u64)

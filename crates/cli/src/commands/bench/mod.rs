@@ -70,8 +70,9 @@ pub(super) fn registry() -> biombo::Registry {
     registry
 }
 
-/// Do every run; write its line after each, and a table and a report of all at the end.
-fn measure(outputs: Outputs, plan: Plan) -> Done {
+/// Do every run; write its line after each, and a table and a report of all at the end. Options in `unused` have no effect, which is noted
+/// where there is no other complaint.
+fn measure(outputs: Outputs, plan: Plan, unused: &[String]) -> Done {
     outputs.check(&[], "")?;
     let Outputs { json, html } = outputs;
     let registry = registry();
@@ -81,8 +82,11 @@ fn measure(outputs: Outputs, plan: Plan) -> Done {
     }
     // The lines are what is printed then, and no table.
     let prints_lines = json.as_deref().is_some_and(is_stdout);
-    let json = json.as_deref().map(Output::create).transpose()?;
     let html = html.as_deref().map(Page::create).transpose()?;
+    let json = json.as_deref().map(Output::create).transpose()?;
+    for why in unused {
+        crate::note(format_args!("note: {why}"));
+    }
     let mut watch = Watch::new(json)?;
     let outcome = biombo_lab::bench::run(&plan, &registry, &WorkerCommand::this_program()?, &mut watch)?;
     // What was measured is shown, whatever became of the file.

@@ -117,7 +117,8 @@ impl Outputs {
         Self { json: options.json.clone(), html: options.html.clone() }
     }
 
-    /// Refuse files that would be written over: those of `inputs` (named by `option`) by either, and the lines by the page.
+    /// Refuse files that would be written over: those of `inputs` (named by `option`) by either or by what becomes the page, and the lines
+    /// by the page.
     pub(super) fn check(&self, inputs: &[PathBuf], option: &str) -> Done {
         self.check_as("--json", inputs, option)
     }
@@ -131,6 +132,13 @@ impl Outputs {
                     "{written} names {path}, {option}, which it would write over: name another"
                 )));
             }
+        }
+        let place = self.html.as_deref().and_then(part);
+        if let Some(place) = place.filter(|place| inputs.iter().any(|input| is_same(input, place))) {
+            let place = place.display();
+            return Err(Failure::usage(format!(
+                "--html writes the report to {place} until it is whole, and that is {option}: name another"
+            )));
         }
         let (Some(json), Some(html)) = (&self.json, &self.html) else { return Ok(()) };
         if is_same(json, html) {
@@ -186,8 +194,8 @@ impl RunOptions {
         self.partitions.iter().copied().max().unwrap_or(PARTITIONS)
     }
 
-    /// Refuse what no run would go by, rather than measure something else than was meant.
-    fn check(&self, tasks: &[Task]) -> Done {
+    /// What is said and no run goes by, each in words: a script may say it in all of its benches.
+    fn unused(&self, tasks: &[Task]) -> Vec<String> {
         let is_divided = match self.partitioning.as_slice() {
             [] => !self.partitions.is_empty(),
             said => said.iter().any(|kind| *kind != Partitioning::None),
@@ -200,32 +208,32 @@ impl RunOptions {
         let counts = |task: &Task| matches!(task, Task::Shift { shift } if shift.kind.has_partitions());
         let is_counted = is_divided || tasks.iter().any(counts);
         let cleans = self.engines.iter().any(|engine| CLEANERS.contains(&engine.as_str()));
-        let unused =
-            |given: bool, used: bool, why: &str| if given && !used { Err(Failure::usage(why)) } else { Ok(()) };
-        unused(
-            !self.partitions.is_empty(),
-            is_counted,
-            "--partitions divides stores, and none is an engine used directly: choose --partitioning hard or soft, or leave it out",
-        )?;
-        unused(
-            self.placement != Placement::Hash,
-            is_divided,
-            "--placement says which partition a key is in: choose --partitioning hard or soft, or leave it out",
-        )?;
-        unused(
-            self.dir.len() > 1,
-            is_hard,
-            "several directories of --dir are for hard partitions, which are dealt to them: choose --partitioning hard, or name one",
-        )?;
-        unused(
-            self.space_amplification.is_some(),
-            cleans,
-            &format!("--space-amplification is for engines that clean ({}): leave it out", CLEANERS.join(", ")),
-        )
+        let cleaners = CLEANERS.join(", ");
+        let all = [
+            (
+                !self.partitions.is_empty() && !is_counted,
+                "--partitions has no effect here: it divides stores, and engines are used directly (--partitioning none)".to_owned(),
+            ),
+            (
+                self.placement != Placement::Hash && !is_divided,
+                "--placement has no effect here: it says which partition a key is in, and engines are used directly".to_owned(),
+            ),
+            (
+                self.dir.len() > 1 && !is_hard,
+                "--dir has no effect here but for its first directory: the others are for hard partitions, which are dealt to them"
+                    .to_owned(),
+            ),
+            (
+                self.space_amplification.is_some() && !cleans,
+                format!("--space-amplification has no effect here: it is for engines that clean ({cleaners})"),
+            ),
+        ];
+        all.into_iter().filter_map(|(is_unused, why)| is_unused.then_some(why)).collect()
     }
 
-    pub(super) fn plan(self, tasks: Vec<Task>, defaults: &Defaults) -> Result<Plan, Failure> {
-        self.check(&tasks)?;
+    /// The plan, and what was said that none of its runs goes by.
+    pub(super) fn plan(self, tasks: Vec<Task>, defaults: &Defaults) -> Done<(Plan, Vec<String>)> {
+        let unused = self.unused(&tasks);
         let records = self.records.unwrap_or(Plan::default().records);
         let or = |given: Vec<u32>, default: u32| if given.is_empty() { vec![default] } else { given };
         let partitionings = match (self.partitioning.is_empty(), self.partitions.is_empty()) {
@@ -244,7 +252,7 @@ impl RunOptions {
         if has_workers && !executors.iter().any(|executor| executor.workers().is_some()) {
             return Err(Failure::usage("--workers are threads of the executor pinned: add --executor pinned"));
         }
-        Ok(Plan {
+        let plan = Plan {
             engines: self.engines,
             tasks,
             records,
@@ -271,7 +279,8 @@ impl RunOptions {
             dir: self.dir.first().cloned(),
             more_dirs: self.dir.into_iter().skip(1).collect(),
             ..Plan::default()
-        })
+        };
+        Ok((plan, unused))
     }
 }
 
@@ -299,13 +308,18 @@ mod tests {
     fn lines_and_a_report_have_a_file_each() {
         let refused = |json: &str, html: &str| {
             let outputs = Outputs { json: Some(json.into()), html: Some(html.into()) };
-            outputs.check_as("--runs", &["edges".into()], "the graph").err().map(|failure| failure.to_string())
+            let graphs: [PathBuf; 2] = ["edges".into(), "page.part".into()];
+            outputs.check_as("--runs", &graphs, "the graph").err().map(|failure| failure.to_string())
         };
         let said = |json: &str, html: &str| refused(json, html).expect("it is refused");
         assert!(said("r", "./r").starts_with("--runs and --html name the same file"));
         assert!(said("r.part", "r").contains("--runs names r.part, where the report is written until"));
         assert!(said("./edges", "r").starts_with("--runs names ./edges, the graph, which it would write over"));
         assert!(said("r", "edges").starts_with("--html names edges, the graph"));
+        assert!(
+            said("r", "page")
+                .starts_with("--html writes the report to page.part until it is whole, and that is the gr")
+        );
         assert_eq!(refused("r", "s"), None);
     }
 }

@@ -4,7 +4,7 @@ use biombo_lab::workload::{Shift, ShiftKind, Task};
 use clap::Args;
 
 use super::options::{Defaults, Outputs, RunOptions};
-use crate::failure::{Done, Failure};
+use crate::failure::Done;
 use crate::store_args::one_of;
 
 const WORKLOADS: &[&str] =
@@ -32,7 +32,8 @@ Half of the operations read and half replace a value (--reads).
              with --group N each operation is a multi-get or atomic batch of N of its records that lie in one partition
   adversary  the hot records are 100 of one partition; every period it asks where they are now and turns to records of the
              partition that has the fewest: it reverses whatever a planner did
-Hot are a hundredth of the records, or --hot-records of them (of a slot or partition at most so many).
+Hot are a hundredth of the records, or --hot-records of them (of a slot or partition at most so many). What none of the workloads
+asks for has no effect, and a note says so.
 
 What an operation is follows from the seed alone, and which record it is for from the seed and the period that it begins in: in an
 open loop (--rate), by the schedule. The report marks the shifts in throughput and tail over time. docs/workloads.md has it
@@ -68,25 +69,27 @@ pub(crate) struct ShiftArgs {
 }
 
 impl ShiftArgs {
-    /// Refuse what none of the workloads asks for, rather than measure something else than was meant.
-    fn check(&self) -> Done {
-        let unused = |name: &str, given: bool, has: fn(ShiftKind) -> bool| {
-            if !given || self.workloads.iter().any(|kind| has(*kind)) {
-                return Ok(());
-            }
+    /// What is said and none of the workloads asks for, each in words: a script may say it in all of its benches.
+    fn unused(&self) -> Vec<String> {
+        type Asked = (&'static str, bool, fn(ShiftKind) -> bool);
+        let all: [Asked; 4] = [
+            // Never, as 0 says, is what the others do.
+            ("--period", self.period.is_some_and(|seconds| seconds != 0.0), ShiftKind::has_periods),
+            ("--group", self.group.is_some(), ShiftKind::has_groups),
+            ("--hot-records", self.hot_records.is_some(), ShiftKind::has_hot_records),
+            ("--hot-share", self.hot_share.is_some(), ShiftKind::has_hot_share),
+        ];
+        let unused = all.into_iter().filter(|(_, given, has)| *given && !self.workloads.iter().any(|kind| has(*kind)));
+        let note = |(name, _, has): Asked| {
             let of: Vec<&str> = ShiftKind::ALL.into_iter().filter(|kind| has(*kind)).map(ShiftKind::name).collect();
-            Err(Failure::usage(format!("{name} is for {}: leave it out", of.join(", "))))
+            format!("{name} has no effect here: it is for {}", of.join(", "))
         };
-        // Never, as 0 says, is what the others do.
-        unused("--period", self.period.is_some_and(|seconds| seconds != 0.0), ShiftKind::has_periods)?;
-        unused("--group", self.group.is_some(), ShiftKind::has_groups)?;
-        unused("--hot-records", self.hot_records.is_some(), ShiftKind::has_hot_records)?;
-        unused("--hot-share", self.hot_share.is_some(), ShiftKind::has_hot_share)
+        unused.map(note).collect()
     }
 }
 
 pub(super) fn run(args: ShiftArgs) -> Done {
-    args.check()?;
+    let mut unused = args.unused();
     let ShiftArgs { workloads, period, hot_records, hot_share, group, reads, run } = args;
     let partitions = run.partitions_max();
     let task = |kind: ShiftKind| {
@@ -103,5 +106,8 @@ pub(super) fn run(args: ShiftArgs) -> Done {
         Task::from(shift)
     };
     let tasks = workloads.into_iter().map(task).collect();
-    super::measure(Outputs::of(&run), run.plan(tasks, &DEFAULTS)?)
+    let outputs = Outputs::of(&run);
+    let (plan, more) = run.plan(tasks, &DEFAULTS)?;
+    unused.extend(more);
+    super::measure(outputs, plan, &unused)
 }

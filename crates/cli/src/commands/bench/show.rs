@@ -10,7 +10,7 @@ use clap::Args;
 use super::compare::{runs, text};
 use super::graph_table;
 use super::options::is_same;
-use super::page::{Page, print_path, write_then_print};
+use super::page::{Page, part, print_path, write_then_print};
 use crate::failure::{Done, Failure};
 use crate::out::file_name;
 
@@ -18,14 +18,16 @@ use crate::out::file_name;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The files are those of --json, or of `biombo reproduce --runs`, of one bench or of several: runs of the same workload come into one table,
-whichever file they are in, and those of the same repetition and seed form a pair. A last line that stops in its middle, as a bench leaves
-it that was killed, and lines of runs that failed (`biombo advise --trials`) are left out, with a note.
+whichever file they are in, and those of the same repetition and seed form a pair. Runs that differ in engine, layout, placement, planner,
+bound on space or the number of --dir come into rows of their own, and trials of graphs that differ in allocation, batches, churn or stream
+into medians of their own; what the table would not tell apart says what it differs in. A last line that stops in its middle, as a bench
+leaves it that was killed, and lines of runs that failed (`biombo advise --trials`) are left out, with a note.
 Lines of `biombo bench graph` and of `biombo reproduce dgap-numa` come into the table of their graph. A report is of stores or of graphs.
 
 --beside log: below each table, what the row of log is to each other one, pair by pair: operations per second by those of the other, in an
 open loop (--rate) the longest 99th percentile by its; the median of the ratios, the least and the greatest, and from six pairs on the
 interval that holds the true median 19 times in 20. Of several rows of an engine the best one by its median is taken, which flatters it;
-\"log hard-8\" or \"log hard-8 hash\" names one of them.
+\"log hard-8\" means those in that layout, \"log hard-8 hash\" those with that placement too.
 
 Examples:
   biombo bench ycsb --engine log --workload a --json a.jsonl
@@ -44,7 +46,10 @@ pub(crate) struct ShowArgs {
 }
 
 pub(super) fn run(args: &ShowArgs) -> Done {
-    if let Some(html) = args.html.as_deref().filter(|html| args.files.iter().any(|file| is_same(file, html))) {
+    let is_read = |path: &Path| args.files.iter().any(|file| is_same(file, path));
+    if let Some(html) =
+        args.html.as_deref().filter(|html| is_read(html) || part(html).is_some_and(|part| is_read(&part)))
+    {
         let html = html.display();
         return Err(Failure::usage(format!("--html names {html}, which has the runs: name another file")));
     }

@@ -43,7 +43,7 @@ impl Steps {
         if is_ended && left > 0 {
             return Err(Failure::failed(format!("interrupted: {left} of {planned} runs were not done")));
         }
-        Ok(())
+        self.lines.as_mut().map_or(Ok(()), Output::finish)
     }
 
     /// Whether somebody ended it.

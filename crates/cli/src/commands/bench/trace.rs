@@ -54,13 +54,14 @@ pub(super) fn run(args: TraceArgs) -> Done {
     let threads = u32::try_from(files.len()).unwrap_or(u32::MAX);
     let defaults = Defaults { operations: Some(1), seconds: None, threads, value_bytes: 1_000, compression_ratio: 1.0 };
     let (once, outputs) = (!run.has_length(), Outputs::of(&run));
+    let (plan, unused) = run.plan(vec![Task::Trace { counts }], &defaults)?;
     let plan = Plan {
         records: counts.keys,
         key_bytes: vec![counts.key_bytes_mean().max(1)],
         traces: files,
         preload: !no_load,
         once,
-        ..run.plan(vec![Task::Trace { counts }], &defaults)?
+        ..plan
     };
-    super::measure(outputs, plan)
+    super::measure(outputs, plan, &unused)
 }

@@ -50,5 +50,7 @@ pub(super) fn run(args: YcsbArgs) -> Done {
         distribution: args.distribution.unwrap_or(workload.distribution()),
     };
     let tasks = args.workloads.into_iter().map(task).collect();
-    super::measure(Outputs::of(&args.run), args.run.plan(tasks, &DEFAULTS)?)
+    let outputs = Outputs::of(&args.run);
+    let (plan, unused) = args.run.plan(tasks, &DEFAULTS)?;
+    super::measure(outputs, plan, &unused)
 }

@@ -124,9 +124,6 @@ pub(crate) fn run(args: &RunArgs) -> Done {
     if !matches!(args.kernel, Kernel::Bfs | Kernel::Bc) && !args.source.is_empty() {
         return Err(Failure::usage("only bfs and bc have a --source"));
     }
-    if args.kernel != Kernel::Pagerank && (args.iterations.is_some() || args.tolerance.is_some()) {
-        return Err(Failure::usage("only pagerank has --iterations and --tolerance"));
-    }
     let prints_values = args.out.as_deref().is_some_and(is_stdout);
     if prints_values && args.json.json {
         return Err(Failure::usage("--out - and --json both go to standard output: name a file for --out"));
@@ -142,6 +139,11 @@ pub(crate) fn run(args: &RunArgs) -> Done {
         graph = graph.into_layout(layout, &mut team)?;
     }
     let sources = args.source.iter().map(|source| graph.vertex(*source)).collect::<Done<Vec<u32>>>()?;
+    // A script may say them to every kernel.
+    let given = [(args.iterations.is_some(), "--iterations"), (args.tolerance.is_some(), "--tolerance")];
+    for (_, option) in given.iter().filter(|(is_given, _)| *is_given && args.kernel != Kernel::Pagerank) {
+        crate::note(format_args!("note: {option} has no effect here: it is for pagerank"));
+    }
     let work = if args.kernel == Kernel::Bfs { Work::Search } else { Work::Sweep };
     let (answer, seconds, placement) = over!(graph, view => match &spread {
         None => timed(args, view, &sources, &mut team).map(|(answer, seconds)| (answer, seconds, None))?,

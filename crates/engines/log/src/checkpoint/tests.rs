@@ -451,3 +451,27 @@ fn the_index_is_not_frozen_while_a_pass_is_under_way() {
     }
     assert_eq!(refused, 5);
 }
+
+/// Of an image nothing is in memory at first: what is free in it is not known. (Mutation: chunks that are not in memory have nothing that is free.)
+#[test]
+fn an_index_near_its_end_that_began_from_a_checkpoint_takes_keys_where_others_are_gone() {
+    let (io, own) = (SimIo::new(3), small());
+    let key = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    {
+        let engine = open(&io, &own).unwrap();
+        for i in 0..20_000 {
+            engine.apply(&[Op::Put { key: &key(i), value: b"" }], Durability::Os).unwrap();
+        }
+        for i in 0..15_000 {
+            engine.apply(&[Op::Delete { key: &key(i) }], Durability::Os).unwrap();
+        }
+        let sim: Arc<dyn Io> = Arc::new(io.clone());
+        let mut making = Making::begin(&engine, &sim, Path::new(DIR)).unwrap().unwrap();
+        while making.step().unwrap().0 != Stage::Remove {}
+    }
+    let engine = open(&io, &own).unwrap();
+    assert!(engine.lock_writer().standing.gone.is_some(), "opened from the log");
+    engine.index.limit(40);
+    engine.apply(&[Op::Put { key: &key(1), value: b"" }], Durability::Os).expect("room that others have left");
+    assert!(engine.contains(&key(15_000)).unwrap());
+}

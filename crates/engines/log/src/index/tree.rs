@@ -18,6 +18,9 @@ const INSERTS_A_CHUNK: usize = if CHUNK_UNITS > 512 { CHUNK_UNITS / 256 } else {
 const ROOMY_CHUNKS: usize = 64;
 /// Chunks that are left in any case: more than the runs that the kinds of nodes have claimed.
 const NARROW_CHUNKS: usize = 16;
+/// What is asked for ahead finds room also when others took as much meanwhile: so many chunks more where many are left, and so many where few are.
+const ROOMY_AHEAD: usize = 32;
+const NARROW_AHEAD: usize = 8;
 
 /// Where the keys are: the log.
 ///
@@ -130,20 +133,26 @@ impl Index {
     }
 
     /// Whether `inserts` new keys will fit, whatever nodes they need: asked before what leads here is written, since an
-    /// insert that fails with `Full` fails too late. Near the end of the memory it waits for the writer, and says no while less
-    /// than an eighth of it is free.
+    /// insert that fails with `Full` fails too late. `ahead` of a write that must not be refused any more when it comes, more is asked for.
+    /// Near the end of the memory it waits for the writer, and says no while less than a sixteenth of it is free, ahead an eighth.
     #[inline]
-    pub fn has_room(&self, inserts: usize) -> bool {
+    pub fn has_room(&self, inserts: usize, ahead: bool) -> bool {
         let needed = inserts / INSERTS_A_CHUNK;
+        let (roomy, narrow) = if ahead {
+            (ROOMY_CHUNKS + ROOMY_AHEAD, NARROW_CHUNKS + NARROW_AHEAD)
+        } else {
+            (ROOMY_CHUNKS, NARROW_CHUNKS)
+        };
         let room = self.arena.room();
-        room >= ROOMY_CHUNKS + needed || room >= NARROW_CHUNKS + needed && self.is_emptied()
+        room >= roomy + needed || room >= narrow + needed && self.is_emptied(ahead)
     }
 
     /// Whether so much is free in the chunks that there are that new nodes find a place.
     #[cold]
-    fn is_emptied(&self) -> bool {
-        let heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
-        heap.free_units() * 8 >= self.chunks() * CHUNK_UNITS
+    fn is_emptied(&self, ahead: bool) -> bool {
+        let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
+        let share = if ahead { 8 } else { 16 };
+        heap.free_units(&self.arena) * share >= self.chunks() * CHUNK_UNITS
     }
 
     #[cfg(test)]

@@ -426,7 +426,8 @@ fn balanced(all: &[Runs<'_>]) -> Finding {
 fn slower(all: &[Runs<'_>]) -> Finding {
     let then = ROWS.iter().filter_map(|row| row.by_csr(System::Dgap, THREADS[0])).fold(0.0, f64::max);
     let what = format!(
-        "not published: of all kernels, the one that a graph that changes slows most takes a tenth more than over a static one, with 2 threads          (by the figures, {then:.2} times its time then)"
+        "not published: of all kernels, the one that a graph that changes slows most takes a tenth more than over a static one, with 2 \
+         threads (by the figures, {then:.2} times its time then)"
     );
     let by = |runs: &Runs<'_>| {
         let of = |kernel: &'static str| {

@@ -37,6 +37,8 @@ fn every_published_figure_stands_beside_one_that_was_measured() {
     assert_eq!(whole.figures.iter().filter(times).count(), 2 * 4);
     let answers = &found.findings[6];
     assert_eq!(answers.verdict, Verdict::Holds, "{}", answers.measured);
+    let sentences = || found.findings.iter().map(|finding| &finding.published);
+    assert!(sentences().all(|sentence| !sentence.contains("  ")), "a hole: {:#?}", sentences().collect::<Vec<_>>());
     let leads = |finding: &&Finding| finding.verdict != Verdict::Unknown && finding.lines.is_empty();
     assert_eq!(found.findings.iter().find(leads), None, "a conclusion that leads to no run");
     assert!(answers.measured.contains("8 answers to 8 questions"), "{}", answers.measured);

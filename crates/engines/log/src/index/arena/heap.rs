@@ -39,6 +39,10 @@ pub struct Heap {
     frozen: Option<Arc<Frozen>>,
     retired_in_epoch: usize,
     freed_units: u64,
+    /// Units that nothing holds, in the chunks that were adopted.
+    free_units: usize,
+    /// How many chunks, from the first on, were adopted or never will be.
+    adopted: usize,
 }
 
 /// A chunk as the writer sees it.
@@ -91,6 +95,8 @@ impl Heap {
             frozen: None,
             retired_in_epoch: 0,
             freed_units: 0,
+            free_units: 0,
+            adopted: 0,
         }
     }
 
@@ -166,6 +172,7 @@ impl Heap {
                     *busy &= !live;
                     let units = live.count_ones() as usize;
                     state.free_units += units;
+                    self.free_units += units;
                     self.freed_units += units as u64;
                 }
             }
@@ -245,6 +252,7 @@ impl Heap {
         set(&mut busy[..], 0, BITMAP_UNITS, true);
         let free_units = busy.iter().map(|word| word.count_zeros() as usize).sum();
         self.freed_units += free_units as u64;
+        self.free_units += free_units;
         self.chunks[number] = State { busy: Some(busy), free_units, lost: false };
     }
 
@@ -272,9 +280,15 @@ impl Heap {
         Ok(run)
     }
 
-    /// Units that nothing holds, in chunks that are in memory.
-    pub fn free_units(&self) -> usize {
-        self.chunks.iter().filter(|state| state.busy.is_some()).map(|state| state.free_units).sum()
+    /// Units that nothing holds. Chunks of an image are brought into memory to be counted, once; from one on that cannot be, no more are.
+    pub fn free_units(&mut self, arena: &Arena) -> usize {
+        while let Some(state) = self.chunks.get(self.adopted)
+            && (state.busy.is_some() || state.lost || arena.chunk(self.adopted).is_ok())
+        {
+            self.adopt(arena, self.adopted);
+            self.adopted += 1;
+        }
+        self.free_units
     }
 
     /// The next run of at least `units` free units from the kind's rover on.
@@ -311,6 +325,7 @@ impl Heap {
             let mut busy = Box::new([0; BITMAP_WORDS]);
             set(&mut busy[..], 0, BITMAP_UNITS, true);
             self.chunks.push(State { busy: Some(busy), free_units: CHUNK_UNITS - BITMAP_UNITS, lost: false });
+            self.free_units += CHUNK_UNITS - BITMAP_UNITS;
             self.fresh = Run { chunk: number, from: BITMAP_UNITS, to: CHUNK_UNITS };
             self.claim(self.fresh);
         }
@@ -325,6 +340,7 @@ impl Heap {
         if let Some(busy) = &mut state.busy {
             set(&mut busy[..], run.from, run.to, true);
             state.free_units = state.free_units.saturating_sub(run.to - run.from);
+            self.free_units = self.free_units.saturating_sub(run.to - run.from);
         }
     }
 
@@ -335,6 +351,7 @@ impl Heap {
         {
             set(&mut busy[..], run.from, run.to, false);
             state.free_units = (state.free_units + run.to - run.from).min(CHUNK_UNITS);
+            self.free_units += run.to - run.from;
         }
     }
 }
@@ -423,6 +440,12 @@ mod tests {
         for &reference in &first {
             heap.retire(&arena, &epochs, node(reference)).expect("in memory");
         }
+        let recount = |heap: &mut Heap| {
+            let busy = heap.chunks.iter().filter_map(|state| state.busy.as_ref());
+            let counted: u32 = busy.flat_map(|busy| busy.iter()).map(|word| word.count_zeros()).sum();
+            assert_eq!(heap.free_units(&arena), counted as usize);
+        };
+        recount(&mut heap);
         let second = fill(&mut heap);
         assert!(second.iter().all(|r| sorted.binary_search(r).is_err()), "reused under a reader");
         drop(reader);
@@ -435,7 +458,10 @@ mod tests {
             for reference in fill(&mut heap) {
                 heap.retire(&arena, &epochs, node(reference)).expect("in memory");
             }
+            recount(&mut heap);
         }
+        heap.retire_all(&arena, &epochs);
+        recount(&mut heap);
         assert!(arena.chunks() <= grown + 1, "memory is not used again: {} chunks", arena.chunks());
     }
 
