@@ -391,19 +391,29 @@ mod tests {
         assert!(engine.contains(&key(9_999)).expect("get") && !engine.contains(&key(39_999)).expect("get"));
     }
 
+    /// Where much of the index is free few chunks need be left, and many where it is not. (Mutations: as much is asked for ahead as at once.)
     #[test]
     fn what_was_asked_for_ahead_is_taken_when_others_took_room_meanwhile() {
-        let sim = SimIo::new(1);
-        sim.create_dir_all(Path::new("db")).expect("a directory");
-        let engine = engine_on(&sim);
-        let batch: Vec<[u8; 8]> = (0..1_000_u64).map(u64::to_be_bytes).collect();
-        let ops: Vec<Op<'_>> = batch.iter().map(|key| Op::Put { key, value: b"" }).collect();
-        let least = (0..1_000).find(|room| {
-            engine.index.limit(*room);
-            engine.reserve(&ops, Durability::Os).is_ok()
-        });
-        engine.index.limit(least.expect("some room is enough") - 8);
-        engine.apply(&ops, Durability::Os).expect("what was promised");
+        for (is_filled, taken) in [(false, 8), (true, 32)] {
+            let sim = SimIo::new(1);
+            sim.create_dir_all(Path::new("db")).expect("a directory");
+            let engine = engine_on(&sim);
+            if is_filled {
+                let key = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+                let put = |i: u64| engine.apply(&[Op::Put { key: &key(i), value: b"" }], Durability::Os);
+                (0..40_000).for_each(|i| put(i).expect("room"));
+                engine.index.limit(63);
+                (40_000..60_000).find_map(|i| put(i).err()).expect("a full index");
+            }
+            let batch: Vec<[u8; 8]> = (0..1_000_u64).map(|i| (i << 8 | 1).to_be_bytes()).collect();
+            let ops: Vec<Op<'_>> = batch.iter().map(|key| Op::Put { key, value: b"" }).collect();
+            let least = (0..2_000).find(|room| {
+                engine.index.limit(*room);
+                engine.reserve(&ops, Durability::Os).is_ok()
+            });
+            engine.index.limit(least.expect("some room is enough") - taken);
+            engine.apply(&ops, Durability::Os).expect("what was promised");
+        }
     }
 
     #[test]
