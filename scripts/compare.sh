@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Whether `biombo bench compare --build` can be believed: a build compared with itself, which should differ in one of twenty tries at most, and
-# with itself slowed by 5 %, which should be caught. Forty comparisons of thirteen rounds: about three quarters of an hour on two cores, on which
-# nothing else should run. Of thirteen rounds two may go the other way by chance and the rest is believed, which happens to a build and itself
-# once in 44 comparisons: twice in twenty is then seen once in thirteen tries. A comparison of which a figure cannot be judged, as rounds
+# with itself slowed by 5 %, which should be caught. Forty comparisons of thirteen rounds: about half an hour on two cores, on which
+# nothing else should run. Intervals have a level of 98 %, so that a build differs from itself once in fifty comparisons: twice in twenty is then
+# seen once in sixteen tries. A comparison of which a figure cannot be judged, as rounds
 # failed or are too few, says nothing for the build, and counts as one that went wrong.
 #
 #   scripts/compare.sh [TIMES [BENCH...]]    20 times; `ycsb --engine log --workload c --records 100000 --seconds 1.5` otherwise

@@ -101,7 +101,7 @@ fn two_builds_are_measured_by_turns_and_one_that_is_slowed_is_caught() {
     fs::write(&slowed, format!("#!/bin/sh\nBIOMBO_LAB_SLOWED=0.8 exec '{PROGRAM}' \"$@\"\n")).expect("a script");
     fs::set_permissions(&slowed, fs::Permissions::from_mode(0o755)).expect("it can be run");
     let bench = "-- ycsb --engine memory --workload c --records 1000 --operations 100000 --threads 1 --dir DIR/runs";
-    let line = format!("bench compare --build {PROGRAM} DIR/slowed --rounds 6 --keep DIR/kept {bench}");
+    let line = format!("bench compare --build {PROGRAM} DIR/slowed --rounds 7 --keep DIR/kept {bench}");
     let done = run(&line, dir.path());
     assert_eq!(done.status, 1, "{}", done.stderr);
     assert!(done.text().contains("1 judged: 0 better, 1 worse (1 beyond"), "{}", done.text());
@@ -109,15 +109,87 @@ fn two_builds_are_measured_by_turns_and_one_that_is_slowed_is_caught() {
     let (old, new) = (kept(dir.path(), "old.jsonl"), kept(dir.path(), "new.jsonl"));
     for side in [&old, &new] {
         let rounds: Vec<_> = side.iter().map(|line| (line["repetition"].as_u64(), line["seed"].as_u64())).collect();
-        assert_eq!(rounds, (1..=6).map(|round| (Some(round), Some(round))).collect::<Vec<_>>());
+        assert_eq!(rounds, (1..=7).map(|round| (Some(round), Some(round))).collect::<Vec<_>>());
     }
     let says = |line: &Value| line["engine_options"].to_string().contains("BIOMBO_LAB_SLOWED");
     assert!(!old.iter().any(says) && new.iter().all(says), "a run that is slowed on purpose says so");
+    // What two builds wrote at once to one device is neither's.
+    assert!(old.iter().all(|line| line["waf_by"]["device"].is_null()), "{}", old[0]["waf_by"]);
     // The lines that were kept are those of any bench.
     assert_eq!(run("bench compare DIR/kept/old.jsonl DIR/kept/old.jsonl", dir.path()).status, 0);
     // Two rounds tell nothing.
     let few = run(&format!("bench compare --build {PROGRAM} {PROGRAM} --rounds 2 {bench}"), dir.path());
     assert!(few.status == 1 && few.stderr.contains("2 old and 2 new runs are too few"), "{}", few.stderr);
+}
+
+/// A script in `dir` that is a build.
+fn script(dir: &Path, name: &str, text: &str) {
+    let path = dir.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a script");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be run");
+}
+
+/// Fails if a build of before there were turns is taken for hung, is measured beside the other, or counts twice.
+#[test]
+fn a_build_that_knows_no_turns_is_measured_after_the_other_and_that_is_told() {
+    let dir = tempdir().expect("a directory");
+    script(dir.path(), "before", &format!("unset BIOMBO_LAB_TURNS; exec '{PROGRAM}' \"$@\""));
+    let bench = "-- ycsb --engine memory --workload c --records 100 --operations 1000 --threads 1 --dir DIR/runs";
+    for builds in [format!("DIR/before {PROGRAM}"), format!("{PROGRAM} DIR/before")] {
+        let done = run(&format!("bench compare --build {builds} --rounds 2 --keep DIR/kept {bench}"), dir.path());
+        assert!(done.stderr.contains("note: one of the builds knows no turns"), "{}", done.stderr);
+        assert!(done.stderr.contains("2 old and 2 new runs are too few"), "{}", done.stderr);
+        let repetitions: Vec<_> = kept(dir.path(), "new.jsonl").iter().map(|line| line["repetition"].clone()).collect();
+        assert_eq!(repetitions, [1, 2]);
+    }
+    // Nor are those that repartition themselves, whose clock is the machine's; nobody has to be told, as nothing can be done about it.
+    let bench = "-- ycsb --engine memory --workload c --records 100 --operations 1000 --dir DIR/runs --partitioning hard --repartition 1s";
+    let done = run(&format!("bench compare --build {PROGRAM} {PROGRAM} --rounds 1 {bench}"), dir.path());
+    assert!(!done.stderr.contains("note:") && done.stderr.contains("too few"), "{}", done.stderr);
+}
+
+/// The processes that were started with `word` in their environment.
+fn processes_with(word: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").expect("processes").flatten().map(|entry| entry.path());
+    let has = |path: &std::path::PathBuf| {
+        let environment = fs::read(path.join("environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environment).contains(word)
+    };
+    all.filter(has).map(|path| fs::read_to_string(path.join("cmdline")).unwrap_or_default()).collect()
+}
+
+/// Of two workers one is stopped at any moment. Fails if it stays so for ever.
+#[test]
+fn a_comparison_that_is_killed_leaves_no_process_behind() {
+    let dir = tempdir().expect("a directory");
+    let word = format!("TMPDIR={}", dir.path().display());
+    let bench = "ycsb --engine memory --workload c --records 1000 --seconds 600 --threads 1 --dir";
+    let mut comparison = std::process::Command::new(PROGRAM)
+        .args(["bench", "compare", "--build", PROGRAM, PROGRAM, "--"])
+        .args(bench.split(' '))
+        .arg(dir.path().join("runs"))
+        .env("TMPDIR", dir.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it begins");
+    let within = |wanted: &dyn Fn(usize) -> bool, what: &str| {
+        let begun = std::time::Instant::now();
+        while !wanted(processes_with(&word).iter().filter(|line| line.contains("bench-worker")).count()) {
+            assert!(begun.elapsed().as_secs() < 60, "{what}: {:?}", processes_with(&word));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    within(&|workers| workers == 2, "two workers");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    comparison.kill().expect("it is killed");
+    comparison.wait().expect("it is gone");
+    within(&|workers| workers == 0, "no worker");
+    let begun = std::time::Instant::now();
+    while !processes_with(&word).is_empty() {
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", processes_with(&word));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -130,7 +202,7 @@ fn a_line_that_was_cut_short_is_told_and_costs_no_other() {
     fs::write(&limping, format!("#!/bin/sh\n{script}\nexec '{PROGRAM}' \"$@\"\n")).expect("a script");
     fs::set_permissions(&limping, fs::Permissions::from_mode(0o755)).expect("it can be run");
     let bench = "-- ycsb --engine memory --workload c --records 100 --operations 1000 --threads 1 --dir DIR/runs";
-    let done = run(&format!("bench compare --build {PROGRAM} DIR/limping --rounds 7 {bench}"), dir.path());
+    let done = run(&format!("bench compare --build {PROGRAM} DIR/limping --rounds 8 {bench}"), dir.path());
     assert_eq!(done.status, 1, "{}", done.stderr);
     let told = done.stderr.contains("round 2 of the new build") && done.stderr.contains("missing or broken");
     assert!(told && done.text().contains("1 judged: "), "{}{}", done.text(), done.stderr);
@@ -168,6 +240,9 @@ fn builds_that_cannot_be_measured_are_refused_with_the_reason() {
         (format!("--build {PROGRAM} {PROGRAM} -- graph --graph kron:4:4"), 2, "one of ycsb, db, shift, trace"),
         (format!("--build {PROGRAM} {PROGRAM} -- {bench} --seed=4"), 2, "leave --seed out"),
         (format!("--build {PROGRAM} {PROGRAM} --rounds 0 -- {bench}"), 2, "--rounds"),
+        (format!("--build {PROGRAM} {PROGRAM} --turn 0.0001 -- {bench}"), 2, "--turn"),
+        (format!("--build {PROGRAM} {PROGRAM} --turn nan -- {bench}"), 2, "--turn"),
+        ("DIR/a.jsonl DIR/b.jsonl --turn 0.1".to_owned(), 2, "--turn"),
         (format!("--build {PROGRAM} DIR/nosuch -- {bench}"), 1, "cannot run"),
         (format!("--build {PROGRAM} {PROGRAM} -- {bench} --threads 0"), 1, "round 1 of the old build"),
         (format!("DIR/a.jsonl DIR/b.jsonl -- {bench}"), 2, "--build"),

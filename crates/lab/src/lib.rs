@@ -9,6 +9,7 @@
 //! - [`summary`], [`statistics`]: medians, spreads and paired ratios; [`moving`]: what it brought; [`mod@table`] for the terminal, [`report`] for the browser;
 //! - [`beside`]: a row of each table beside the others of it, pair by pair;
 //! - [`compare`](mod@compare): what changed from one file of records to another, and whether it is more than noise;
+//! - [`turns`]: two builds that take turns while both are measured;
 //! - [`graph`]: layouts of graphs side by side;
 //! - [`advise`]: which engine, divided how, for a workload on this machine;
 //! - [`reproduce`]: published experiments done again, published beside measured.
@@ -35,5 +36,6 @@ pub mod statistics;
 pub mod summary;
 pub mod table;
 pub mod target;
+pub mod turns;
 pub mod units;
 pub mod workload;

@@ -1,5 +1,7 @@
 //! Medians, spreads, and ratios with their uncertainty.
 
+mod signed_ranks;
+
 use crate::workload::Random;
 
 /// The median and the extremes of some figures.
@@ -175,6 +177,29 @@ pub fn change_in_pairs(pairs: &[(f64, f64)], level: f64) -> Option<Change> {
     ratios.sort_by(f64::total_cmp);
     let at = place(ratios.len(), level);
     Some(Change { ratio: middle(&ratios)?, interval: at.map(|at| (ratios[at], ratios[ratios.len() - 1 - at])) })
+}
+
+/// How the new figure of each round `(new, old)` stands to the old one, where old and new are two builds that were measured by turns: the middle
+/// of the ratios, and the interval that holds it with probability `level` at least, by the signed ranks of their logarithms
+/// (Hodges and Lehmann 1963). Two figures of one build may change places, so their ratio is as likely to lie above 1 as below it by so
+/// much, which is all that it takes. Takes as many rounds as
+/// [`pairs_needed`] says. `None` where there is no round, or a figure that is not above 0.
+///
+/// ```
+/// // The machine slows down to a third; beside it, the new one is always 5 % slower.
+/// let rounds: Vec<_> = (0..9).map(|i| 100.0 / (1.0 + 0.25 * f64::from(i))).map(|old| (0.95 * old, old)).collect();
+/// let change = biombo_lab::statistics::change_by_turns(&rounds, 0.98).expect("figures of both");
+/// let (low, high) = change.interval.expect("nine are enough");
+/// assert!(0.949 < low && high < 0.951);
+/// ```
+pub fn change_by_turns(rounds: &[(f64, f64)], level: f64) -> Option<Change> {
+    if rounds.iter().any(|(new, old)| !(new.is_finite() && old.is_finite() && *new > 0.0 && *old > 0.0)) {
+        return None;
+    }
+    let ratios: Vec<f64> = rounds.iter().map(|(new, old)| (new / old).ln()).collect();
+    let (middle, interval) = signed_ranks::middle_and_interval(&ratios, level)?;
+    let interval = interval.filter(|_| rounds.len() >= PAIRS_MIN);
+    Some(Change { ratio: middle.exp(), interval: interval.map(|(low, high)| (low.exp(), high.exp())) })
 }
 
 /// So many are taken off orders and halvings at once.

@@ -28,9 +28,10 @@ soon as it is done: `biombo bench show` makes tables and a report of what was do
       fillrandom and readrandom over LevelDB, keys of 16 to 128 bytes and values of 256 B to 16 KiB in fine steps, three repetitions,
       50,000 operations a run: 132 runs
   btree-vs-lsm
-      YCSB over PostgreSQL, RocksDB and Biombo's own engines, each at os and at sync, three repetitions, 100,000 records, caches of a
-      quarter of them, 40,000 operations a run: 42 runs an engine; then a micro-benchmark of write amplification: a B-tree that writes a page at each put
-      against an LSM-tree with 1,000 records in memory, and both with a journal, 5,000 operations a run and 100,000: 6 runs an engine.
+      YCSB over PostgreSQL, RocksDB and Biombo's own engines, each at os and at sync, three repetitions, 60,000 records, caches of 16 MiB
+      (about a quarter of them), 40,000 operations a run, 10,000 scans of E: 42 runs an engine; then a micro-benchmark of write
+      amplification: a B-tree that writes a page at each put against an LSM-tree with 1,000 records in memory, and both with a journal,
+      5,000 operations a run and 100,000: 6 runs an engine.
       What is not there, such as PostgreSQL, is left out and named
   repart-kv
       YCSB over engines used directly, in one and in eight partitions, and in eight that repartition themselves every second, by one

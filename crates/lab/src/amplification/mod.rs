@@ -70,7 +70,8 @@ pub struct Sides<T> {
 /// What one phase read, wrote and kept.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PhaseFigures {
-    /// From the phase's beginning to its end, with making all of it durable; the run's with closing.
+    /// From the phase's beginning to its end, with making all of it durable; the run's with closing, but of a run by turns
+    /// ([`turns`](crate::turns)) that of its turns alone.
     pub seconds: f64,
     /// Bytes of keys and values put.
     pub logical_write_bytes: u64,

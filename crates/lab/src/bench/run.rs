@@ -12,6 +12,7 @@ use crate::measure::disk;
 use crate::process::{RunDir, WorkerCommand, launch, rundir};
 use crate::record::Record;
 use crate::spec::RunSpec;
+use crate::turns::{RUN, Seat};
 
 /// What came out of a plan.
 #[derive(Debug, Default)]
@@ -31,13 +32,18 @@ pub fn run(plan: &Plan, registry: &Registry, worker: &WorkerCommand, observer: &
     plan.check(registry)?;
     let base = plan.base_dir();
     plan.more_dirs.iter().chain([&base]).for_each(|base| rundir::sweep(base));
+    let seat = Seat::taken();
+    let mut observer = Seated { observer, seat };
+    let observer = &mut observer;
     let runs = plan.runs();
     let count = runs.len();
     let mut outcome = Outcome::default();
     observer.plan(&runs);
     for (index, mut spec) in runs.into_iter().enumerate() {
         observer.begin(index, &spec);
-        let result = one(registry, worker, &base, &mut spec, observer);
+        let mut worker = worker.clone();
+        worker.env.extend(seat.map(|_| (RUN.to_owned(), index.to_string())));
+        let result = one(registry, &worker, &base, &mut spec, observer);
         if result.is_err() && observer.interrupted() {
             outcome.interrupted = count - index;
             break;
@@ -55,6 +61,38 @@ pub fn run(plan: &Plan, registry: &Registry, worker: &WorkerCommand, observer: &
     Ok(outcome)
 }
 
+/// An observer for whom a bench is over, too, when the comparison that it is part of is gone.
+struct Seated<'a> {
+    observer: &'a mut dyn Observer,
+    seat: Option<&'a Seat>,
+}
+
+impl Observer for Seated<'_> {
+    fn plan(&mut self, runs: &[RunSpec]) {
+        self.observer.plan(runs);
+    }
+
+    fn begin(&mut self, index: usize, spec: &RunSpec) {
+        self.observer.begin(index, spec);
+    }
+
+    fn phase(&mut self, phase: &str, operations: Option<u64>, seconds: Option<f64>) {
+        self.observer.phase(phase, operations, seconds);
+    }
+
+    fn progress(&mut self, done: u64) {
+        self.observer.progress(done);
+    }
+
+    fn end(&mut self, spec: &RunSpec, result: Result<&Record, &Error>) {
+        self.observer.end(spec, result);
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.observer.interrupted() || self.seat.is_some_and(Seat::is_left)
+    }
+}
+
 /// One run; `spec` gets the directory that it was done in.
 pub(crate) fn one(
     registry: &Registry,
@@ -70,7 +108,9 @@ pub(crate) fn one(
     let others = spec.dirs.iter().map(|base| RunDir::create(base)).collect::<Result<Vec<_>>>()?;
     if (registry.get(&spec.engine)?.capabilities)().persistent {
         let dirs: Vec<&Path> = [&dir].into_iter().chain(&others).map(|dir| dir.path()).collect();
-        disk::check_all_free(&dirs, spec.instances(), spec.disk_bytes_needed())?;
+        // A run of the build that this one takes turns with is there at the same time.
+        let runs = 1 + u64::from(Seat::taken().is_some());
+        disk::check_all_free(&dirs, spec.instances(), spec.disk_bytes_needed().saturating_mul(runs))?;
     }
     spec.dir = dir.path().to_owned();
     spec.dirs = others.iter().map(|other| other.path().to_owned()).collect();

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Made, Placed};
 use crate::record::Record;
-use crate::statistics::{Change, Spread, change, change_in_pairs};
+use crate::statistics::{Change, Spread, change, change_by_turns};
 use crate::units::plural;
 
 /// What is to be said of a figure.
@@ -58,7 +58,7 @@ pub struct Figure {
     pub old: Option<Side>,
     /// After.
     pub new: Option<Side>,
-    /// The new median by the old one; of runs that were made by turns, the median of their ratios.
+    /// The new median by the old one; of runs that were made by turns, the middle of their ratios.
     pub ratio: Option<f64>,
     /// The interval of the ratio.
     pub interval: Option<(f64, f64)>,
@@ -156,7 +156,7 @@ pub(super) fn figure(
     let (old, new) = (figures(old), figures(new));
     let change: Option<Change> = match made {
         Made::Apart => change(&new, &old, level),
-        Made::ByTurns => change_in_pairs(&pairs, level),
+        Made::ByTurns => change_by_turns(&pairs, level),
     };
     if change.is_none() && !judged {
         return None;

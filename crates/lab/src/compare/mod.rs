@@ -3,20 +3,21 @@
 //! Rows are those of the tables: one engine in one layout under one workload. Runs of two files were not made side by side, so
 //! they form no pairs: the change is the ratio of the medians, with an interval by the bootstrap of both series
 //! ([`statistics::change`](crate::statistics::change)). Runs that two builds made by turns are pairs, by their repetition, of which what the machine did
-//! meanwhile met both alike: the change is the median of their ratios ([`statistics::change_in_pairs`](crate::statistics::change_in_pairs)).
+//! meanwhile met both alike: the change is the middle of their ratios, with an interval by signed ranks
+//! ([`statistics::change_by_turns`](crate::statistics::change_by_turns)).
 //!
 //! 1. *Judged* is one figure of each row: operations per second in a closed loop; in an open loop, where these are given, the 99th
 //!    percentile of the latency of each kind of operation. Everything else is shown beside it: it moves with it, and the more one
 //!    judges, the more noise one takes for a change.
-//! 2. All judged figures of a comparison together are wrong once in twenty: with `m` of them, each interval has the level
-//!    `1 - 0.05 / m` (Bonferroni).
+//! 2. All judged figures of a comparison together are wrong once in twenty at most, of runs by turns, whose intervals are narrow enough for it,
+//!    once in fifty ([`Made::level`]): with `m` of them, each interval has the level `1 - 0.05 / m` or `1 - 0.02 / m` (Bonferroni).
 //! 3. A figure is *better* or *worse* where its interval lies wholly on that side of 1. It is a *regression* where it is worse and
 //!    its interval reaches the threshold: a loss of so much cannot be ruled out. Where runs scatter by 1.5 % a true loss of 5 % is caught 19 times in 20 or more
 //!    (nine runs a side, as the tests try), which it would be half the time if the median had to pass the threshold; where they scatter as much as the
 //!    loss itself, it mostly is not. So *the same* says as much as its interval is narrow, and the loss that it does not rule out is told
 //!    ([`Comparison::possible_loss`]).
-//! 4. A row needs so many runs on either side that a level as high can be reached at all: six, and more where many rows are judged
-//!    together ([`Made::runs_needed`]). Fewer judge nothing: [`Verdict::Unknown`].
+//! 4. A row needs so many runs on either side that a level as high can be reached at all: six, seven of runs by turns, and more where many rows
+//!    are judged together ([`Made::runs_needed`]). Fewer judge nothing: [`Verdict::Unknown`].
 //! 5. Runs with operations that failed or gave a wrong answer take no part: a store that finds nothing is fast.
 //! 6. What cannot be seen is not taken for well: errors of the new runs, rows that only the old file has, rows of which the new one has fewer runs and
 //!    judged figures that cannot be judged are failures as regressions are ([`Comparison::failures`]).
@@ -38,9 +39,6 @@ use crate::statistics::{pairs_needed, runs_needed};
 use crate::summary::{Key, Row, Table, tables};
 use crate::units::plural;
 
-/// How sure all judged figures together are.
-pub const LEVEL: f64 = 0.95;
-
 /// How the old runs and the new ones were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Made {
@@ -51,6 +49,14 @@ pub enum Made {
 }
 
 impl Made {
+    /// How sure all judged figures together are. Whoever compares twenty times by turns should not be wrong even once.
+    pub fn level(self) -> f64 {
+        match self {
+            Self::Apart => 0.95,
+            Self::ByTurns => 0.98,
+        }
+    }
+
     /// The runs of each side that it takes to differ at `level`.
     pub fn runs_needed(self, level: f64) -> usize {
         match self {
@@ -197,7 +203,7 @@ pub fn compare(old: &[Record], new: &[Record], made: Made, threshold: f64) -> Re
     // What is judged is known before any of it is looked at.
     let judged: usize =
         pairs.iter().map(|(b, a)| metrics(b, a).iter().filter(|(_, is_judged)| *is_judged).count()).sum();
-    let level = 1.0 - (1.0 - LEVEL) / judged.max(1) as f64;
+    let level = 1.0 - (1.0 - made.level()) / judged.max(1) as f64;
     let rows: Vec<Compared> = pairs
         .iter()
         .map(|(b, a)| Compared {
@@ -222,7 +228,7 @@ pub fn compare(old: &[Record], new: &[Record], made: Made, threshold: f64) -> Re
     let errors = after.iter().filter_map(|row| erred(counterpart(row), row)).collect();
     Ok(Comparison {
         threshold,
-        level: LEVEL,
+        level: made.level(),
         runs_needed: made.runs_needed(level),
         rows,
         only_old,

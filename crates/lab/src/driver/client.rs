@@ -13,6 +13,7 @@ use super::source::{Names, Request, Source, Supply};
 use super::timeline::Ticks;
 use super::{Latencies, Progress};
 use crate::target::{Target, Walk};
+use crate::turns::Gate;
 use crate::workload::{Keys, OpKind, Random, Values};
 
 /// How often a client tells what it put and was given; seldom enough to cost nothing, and often beside what watches it.
@@ -28,6 +29,8 @@ pub(super) struct Shared<'a> {
     pub(super) supply: Supply<'a>,
     /// Where it is slower on purpose.
     pub(super) slowed: Option<Slowed>,
+    /// Where clients stand still while another build has its turn.
+    pub(super) gate: Option<&'a Gate>,
     // Clients that count and have not ended: what goes on beside them ends with the last one.
     working: AtomicU32,
 }
@@ -42,7 +45,7 @@ impl<'a> Shared<'a> {
     ) -> Self {
         let working = AtomicU32::new(settings.threads);
         let supply = Supply::new(target, settings, keys);
-        Self { target, settings, keys, values, progress, supply, slowed: None, working }
+        Self { target, settings, keys, values, progress, supply, slowed: None, gate: None, working }
     }
 }
 
@@ -112,7 +115,9 @@ impl<'a> Client<'a> {
     }
 
     pub(super) fn work(&mut self, clock: &RunClock) -> Result<()> {
-        let Shared { settings, progress, working, supply, slowed, .. } = self.shared;
+        let Shared { settings, progress, working, supply, gate, .. } = self.shared;
+        // One of its own: each stands still for itself.
+        let (mut clock, mut slowed) = (clock.clone(), self.shared.slowed);
         let _working = Working((!self.beside).then_some(working));
         let threads = u64::from(settings.threads);
         let (count, deadline_ns) = match settings.until {
@@ -123,9 +128,12 @@ impl<'a> Client<'a> {
         };
         let mut pace = Pace::new(settings.rate.filter(|_| !self.beside), self.thread, settings.threads);
         while self.operations < count {
+            if let Some(gate) = gate {
+                gate.pass(&mut clock);
+            }
             // Its time ends before the schedule wants anything more: what is left of it belongs to the run all the same.
             if pace.is_over(deadline_ns) {
-                wait_until(clock, deadline_ns);
+                wait_until(&mut clock, *gate, deadline_ns);
                 self.ended_ns = self.ended_ns.max(deadline_ns);
                 break;
             }
@@ -134,13 +142,13 @@ impl<'a> Client<'a> {
             if request.kind == OpKind::Batch {
                 self.gather();
             }
-            let began_ns = pace.begin(clock);
+            let began_ns = pace.begin(&mut clock, *gate);
             let outcome = self.issue(request);
-            self.ended_ns = match slowed {
+            self.ended_ns = match &mut slowed {
                 None => clock.now_ns(),
                 // In an open loop an operation begins at its time, or when the one before is done.
-                Some(slowed) if settings.rate.is_some() => slowed.end_ns(clock, began_ns.max(self.ended_ns)),
-                Some(slowed) => slowed.end_ns(clock, self.ended_ns),
+                Some(slowed) if settings.rate.is_some() => slowed.end_ns(&clock, began_ns.max(self.ended_ns)),
+                Some(slowed) => slowed.end_ns(&clock, self.ended_ns),
             };
             supply.acknowledge(request);
             let latency_ns = self.ended_ns.saturating_sub(began_ns);

@@ -26,6 +26,16 @@ impl RunClock {
         Self { clock: self.clock.clone(), origin: self.clock.raw() }
     }
 
+    /// This moment, to be skipped from.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.clock.raw()
+    }
+
+    /// It stood still from one moment to another. Copies of it did not.
+    pub(crate) fn skip(&mut self, since: u64, until: u64) {
+        self.origin += until.saturating_sub(since);
+    }
+
     /// A clock that stands still but for what a test adds.
     #[cfg(test)]
     pub(crate) fn by_hand() -> (Self, std::sync::Arc<quanta::Mock>) {
@@ -45,6 +55,19 @@ impl RunClock {
 mod tests {
     use super::*;
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn what_is_skipped_is_not_its_time() {
+        let (mut clock, hand) = RunClock::by_hand();
+        hand.increment(1_000);
+        let (copy, stamp) = (clock.clone(), clock.stamp());
+        hand.increment(500);
+        clock.skip(stamp, copy.stamp());
+        clock.skip(copy.stamp(), stamp);
+        assert_eq!((clock.now_ns(), copy.now_ns()), (1_000, 1_500));
+        hand.increment(3);
+        assert_eq!(clock.now_ns(), 1_003);
+    }
 
     #[test]
     fn it_agrees_with_the_clock_of_the_system() {

@@ -12,9 +12,11 @@ mod source;
 mod tail;
 pub mod timeline;
 
+pub(crate) use clock::RunClock;
 pub use latency::Latencies;
 pub use load::{Loaded, load, load_trace};
 pub use progress::Progress;
+pub(crate) use run::run_by_turns;
 pub use run::{Ran, Settings, Until, run};
 pub use slowed::SLOWED;
 pub use timeline::Timeline;

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::clock::RunClock;
+use crate::turns::Gate;
 
 /// The schedule of one thread.
 #[derive(Debug, Clone, Copy)]
@@ -42,13 +43,13 @@ impl Pace {
 
     /// Wait for the next beginning and return it, in nanoseconds since the run began.
     #[inline]
-    pub(crate) fn begin(&mut self, clock: &RunClock) -> u64 {
+    pub(crate) fn begin(&mut self, clock: &mut RunClock, gate: Option<&Gate>) -> u64 {
         let intended_ns = self.next_ns(0);
         match self {
             Self::Closed => clock.now_ns(),
             Self::Open { issued, .. } => {
                 *issued += 1;
-                wait_until(clock, intended_ns);
+                wait_until(clock, gate, intended_ns);
                 intended_ns
             }
         }
@@ -60,18 +61,64 @@ impl Pace {
     }
 }
 
-/// Wait until so long after the run began.
+/// Wait until so long after the run began. Who stands still at `gate` meanwhile has as much left of it afterwards: clients that are staggered
+/// stay so, which they would not if all waited their time out before they rest.
 #[inline]
-pub(crate) fn wait_until(clock: &RunClock, at_ns: u64) {
+pub(crate) fn wait_until(clock: &mut RunClock, gate: Option<&Gate>, at_ns: u64) {
     loop {
+        if let Some(gate) = gate {
+            gate.pass(clock);
+        }
         let wait_ns = at_ns.saturating_sub(clock.now_ns());
         if wait_ns == 0 {
             return;
         }
         if wait_ns > SLEEP_SLACK_NS {
-            std::thread::sleep(Duration::from_nanos(wait_ns - SLEEP_SLACK_NS));
+            let most = Duration::from_nanos(wait_ns - SLEEP_SLACK_NS);
+            gate.map_or_else(|| std::thread::sleep(most), |gate| gate.sleep(most));
         } else {
             std::thread::yield_now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Clients of an open loop begin one after another. Fails if one that waits for its time lets the gate wait for it, so that all rest at the end of their
+    /// waiting and go on at one moment; or if rests count as waiting.
+    #[test]
+    fn who_waits_for_its_time_rests_at_once_and_has_as_much_left_of_it_afterwards() {
+        const WAIT: Duration = Duration::from_millis(1_000);
+        const REST: Duration = Duration::from_millis(100);
+        // By so much two clocks may differ.
+        const CLOCKS: Duration = Duration::from_millis(5);
+        let (gate, first) = (Gate::default(), RunClock::start());
+        let begun = Instant::now();
+        let clock = first.restart();
+        std::thread::scope(|scope| {
+            let (inside, mut own) = (gate.enter(), clock.clone());
+            let gate = &gate;
+            let client = scope.spawn(move || {
+                let _inside = inside;
+                wait_until(&mut own, Some(gate), WAIT.as_nanos() as u64);
+                let own_ns = own.now_ns();
+                (own_ns, Instant::now())
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            gate.close();
+            let (closed, is_early) = (Instant::now(), begun.elapsed() < WAIT * 4 / 5);
+            std::thread::sleep(REST);
+            let rested = closed.elapsed();
+            gate.open(clock.stamp());
+            let (own_ns, ended) = client.join().unwrap();
+            assert!(is_early, "the gate waited for who waits");
+            assert!(own_ns >= WAIT.as_nanos() as u64 && ended - begun + CLOCKS >= WAIT + REST, "{own_ns} ns");
+            let most = ended - begun - rested + CLOCKS;
+            assert!(Duration::from_nanos(own_ns) <= most, "{own_ns} ns of {most:?}");
+        });
     }
 }

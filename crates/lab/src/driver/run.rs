@@ -13,6 +13,7 @@ use super::clock::RunClock;
 use super::slowed::Slowed;
 use super::{Latencies, Progress, Timeline};
 use crate::target::{Moved, Target};
+use crate::turns::{Gate, Player};
 use crate::workload::shift::{Mark, MarkKind};
 use crate::workload::{Keys, Task, Values};
 
@@ -88,7 +89,19 @@ pub struct Ran {
 /// Errors of single operations are counted; one after which all others would fail too (a full disk, a poisoned store, an
 /// unsupported operation) ends the run and is returned.
 pub fn run(target: &dyn Target, settings: &Settings, keys: &Keys, values: &Values, progress: &Progress) -> Result<Ran> {
-    run_by(&RunClock::start(), target, settings, keys, values, progress)
+    run_by_turns(target, settings, keys, values, progress, None)
+}
+
+/// As [`run`]; where there is a `player`, in its turns.
+pub(crate) fn run_by_turns(
+    target: &dyn Target,
+    settings: &Settings,
+    keys: &Keys,
+    values: &Values,
+    progress: &Progress,
+    player: Option<&Player<'_>>,
+) -> Result<Ran> {
+    run_by(&RunClock::start(), target, settings, keys, values, progress, player)
 }
 
 /// As [`run`], by a clock that is given.
@@ -99,10 +112,12 @@ pub(super) fn run_by(
     keys: &Keys,
     values: &Values,
     progress: &Progress,
+    player: Option<&Player<'_>>,
 ) -> Result<Ran> {
     let planning_before = target.moved()?.planning_seconds;
     let mut shared = Shared::new(target, settings, keys, values, progress);
     shared.slowed = Slowed::asked()?;
+    shared.gate = player.map(Player::gate);
     let threads = settings.threads + u32::from(settings.task.beside().is_some());
     let begun_ns = OnceLock::new();
     let ready = Barrier::new(threads as usize + 1);
@@ -113,6 +128,7 @@ pub(super) fn run_by(
             .map(|thread| {
                 let (ready, go, clock, shared) = (&ready, &go, (calibrated, &clock), &shared);
                 scope.spawn(move || {
+                    let _inside = shared.gate.map(Gate::enter);
                     let client = Client::new(shared, thread);
                     ready.wait();
                     go.wait();
@@ -126,11 +142,21 @@ pub(super) fn run_by(
             })
             .collect();
         ready.wait();
+        // Clients who hear of no beginning end soon.
+        let begun = player.map_or(Ok(()), Player::begin).inspect_err(|_| progress.stop());
+        let keeping = player
+            .filter(|_| begun.is_ok())
+            .map(|player| scope.spawn(|| player.keep(calibrated).inspect_err(|_| progress.stop())));
         clock.get_or_init(|| calibrated.restart());
         begun_ns.get_or_init(monotonic_ns);
         go.wait();
         // Join all before looking at any: the scope would wait for them anyway.
         let joined: Vec<_> = handles.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        begun?;
+        if let (Some(player), Some(keeping)) = (player, keeping) {
+            player.done()?;
+            keeping.join().unwrap_or_else(|_| Err(Error::invalid("the thread that keeps to turns panicked")))?;
+        }
         joined
             .into_iter()
             .map(|client| {

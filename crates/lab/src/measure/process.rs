@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::Traffic;
 
 /// Bytes that this process had read from storage and caused to be written to it. Read: what was fetched because it was not in memory
@@ -69,6 +71,27 @@ impl Descendants {
         Self(below(process, &parents()))
     }
 
+    /// Stop them all, parents before their children; those that were.
+    pub(crate) fn stopped(self) -> Vec<Pid> {
+        let processes = self.0.into_iter().filter_map(|process| Pid::from_raw(i32::try_from(process).ok()?));
+        processes.filter(|process| kill_process(*process, Signal::STOP).is_ok()).collect()
+    }
+
+    /// Kill them all.
+    #[cfg(test)]
+    pub(crate) fn killed(&self) {
+        self.0.iter().filter_map(|process| Pid::from_raw(i32::try_from(*process).ok()?)).for_each(|process| {
+            let _ = kill_process(process, Signal::KILL);
+        });
+    }
+
+    /// Let those go on that are stopped.
+    pub(crate) fn go_on(&self) {
+        for process in self.0.iter().filter_map(|process| Pid::from_raw(i32::try_from(*process).ok()?)) {
+            let _ = kill_process(process, Signal::CONT);
+        }
+    }
+
     /// Wait until they have ended, or for so long.
     pub(crate) fn wait(self, most: Duration) {
         let begun = Instant::now();
@@ -78,11 +101,32 @@ impl Descendants {
     }
 }
 
+/// Wait until every thread of a process stands still that was told to stop, or for so long: one thread hears of it, and tells the others when it
+/// has a processor; one that waits for a device stops when that has answered.
+pub(crate) fn wait_until_stopped(process: u32, most: Duration) {
+    let begun = Instant::now();
+    while !is_stopped(process) && begun.elapsed() < most {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Whether no thread of it runs, or will before it is told to go on.
+fn is_stopped(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    threads
+        .map(|thread| state(&thread.path().join("stat")))
+        .all(|state| matches!(state, None | Some('T' | 't' | 'Z' | 'X')))
+}
+
+/// What a process or a thread does, by the letter of its `stat`: the first field after the name, which may hold anything.
+fn state(stat: &std::path::Path) -> Option<char> {
+    let text = std::fs::read_to_string(stat).ok()?;
+    text.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
 /// Whether there is such a process that is more than what is left for its parent to ask about.
 fn is_running(process: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
-    state.is_some_and(|state| !matches!(state, "Z" | "X"))
+    state(format!("/proc/{process}/stat").as_ref()).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// The child of `root` from which `process` descends.

@@ -79,6 +79,7 @@ pub fn launch(command: &WorkerCommand, spec: &RunSpec, observer: &mut dyn Observ
         match event {
             Ok(Event::Phase { phase, operations, seconds }) => observer.phase(&phase, operations, seconds),
             Ok(Event::Progress { done }) => observer.progress(done),
+            Ok(Event::Waiting { .. }) => {}
             Ok(Event::Result { record }) => outcome = Some(Ok(*record)),
             Ok(Event::Error { message }) => outcome = Some(Err(message)),
             Err(RecvTimeoutError::Timeout) => {}
@@ -149,6 +150,8 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             let below = Descendants::of(self.0.id());
+            // Servers that were stopped for another's turn can end only when they go on.
+            below.go_on();
             let _ = self.0.kill();
             let _ = self.0.wait();
             below.wait(STOPPING_MAX);

@@ -31,12 +31,15 @@ pub(crate) struct Patience {
     phase_max: Option<Duration>,
     heard: Instant,
     done: u64,
+    /// Since when it waits for another process.
+    waiting: Option<Instant>,
 }
 
 impl Patience {
     pub(crate) fn new(silence_max: Duration) -> Self {
         let now = Instant::now();
-        Self { silence_max, phase: "start".into(), phase_began: now, phase_max: None, heard: now, done: 0 }
+        let phase = "start".into();
+        Self { silence_max, phase, phase_began: now, phase_max: None, heard: now, done: 0, waiting: None }
     }
 
     /// Take in what the worker said. That it is where it was is no sign of life.
@@ -56,12 +59,23 @@ impl Patience {
                 self.done = *done;
                 self.heard = now;
             }
+            Event::Waiting { waiting: true } => self.waiting = self.waiting.or(Some(now)),
+            // That time is nobody's.
+            Event::Waiting { waiting: false } => {
+                if let Some(since) = self.waiting.take() {
+                    let waited = now - since;
+                    (self.heard, self.phase_began) = (self.heard + waited, self.phase_began + waited);
+                }
+            }
             Event::Result { .. } | Event::Error { .. } => self.heard = now,
         }
     }
 
     /// Why the worker is given up, if it is.
     pub(crate) fn lost(&self) -> Option<String> {
+        if self.waiting.is_some() {
+            return None;
+        }
         if self.heard.elapsed() > self.silence_max {
             return Some(format!(
                 "hung in its phase `{}`, with nothing finished for {:.0} s, and was killed",
@@ -108,5 +122,25 @@ mod tests {
         pause();
         patience.hear(&Event::Progress { done: 2 });
         assert!(patience.lost().is_some_and(|why| why.contains("did not end")));
+    }
+
+    /// Fails if who waits is taken for hung, if waiting counts, or if it begins the time anew: a worker that has turns and finishes nothing hangs.
+    #[test]
+    fn time_in_which_it_waits_for_another_does_not_count() {
+        let mut patience = Patience::new(Duration::from_millis(600));
+        let waits = |patience: &mut Patience, waiting| patience.hear(&Event::Waiting { waiting });
+        for _ in 0..2 {
+            waits(&mut patience, true);
+            std::thread::sleep(Duration::from_millis(700));
+            assert_eq!(patience.lost(), None, "it waits");
+            waits(&mut patience, false);
+            assert_eq!(patience.lost(), None, "it had no time yet");
+        }
+        for _ in 0..100 {
+            waits(&mut patience, true);
+            waits(&mut patience, false);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(patience.lost().is_some(), "it had turns enough");
     }
 }

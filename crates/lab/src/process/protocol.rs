@@ -22,6 +22,11 @@ pub enum Event {
         /// Operations finished in this phase.
         done: u64,
     },
+    /// It waits for another process, which is no hanging.
+    Waiting {
+        /// Whether it begins to; otherwise it ends.
+        waiting: bool,
+    },
     /// The run is done.
     Result {
         /// What came out.

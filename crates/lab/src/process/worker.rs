@@ -15,6 +15,7 @@ use crate::measure::{Device, Host, MemoryLimit, Place, disk, process, random_rea
 use crate::record::{CompactionFigures, Latency, Load, Record, WafBy};
 use crate::spec::RunSpec;
 use crate::target::Moved;
+use crate::turns::Player;
 use crate::workload::{Shift, Task, Values};
 
 /// How often progress is reported.
@@ -48,7 +49,13 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     let kind = registry.get(&spec.engine)?;
     let keys = spec.keys()?;
     let values = Values::new(spec.value_bytes, spec.compression_ratio, spec.seed);
-    let device = Device::of(&spec.dir);
+    let waits = |waiting| {
+        // Where nobody listens the next line that somebody has to hear ends the run.
+        let _ = output.send(&Event::Waiting { waiting });
+    };
+    let player = Player::sit_down(&waits)?;
+    // What two builds wrote to a device is neither's.
+    let device = Device::of(&spec.dir).filter(|_| player.is_none());
     let limit = spec.memory_bytes.map(MemoryLimit::enter).transpose()?;
 
     output.phase("open", None, None)?;
@@ -97,8 +104,9 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
         traces: spec.traces.clone(),
     };
     let ran = output.watched(|progress| {
-        let run = || driver::run(target.as_ref(), &settings, &keys, &values, progress);
-        let ran = sampler.beside(target.as_ref(), progress, run)?;
+        let (target, player) = (target.as_ref(), player.as_ref());
+        let run = || driver::run_by_turns(target, &settings, &keys, &values, progress, player);
+        let ran = sampler.beside(target, progress, run)?;
         if progress.stopped() { Err(Error::invalid("the run was given up")) } else { Ok(ran) }
     })?;
 
@@ -127,7 +135,12 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     };
     let live_bytes = live_bytes(spec, Some(&stats), &loaded, Some(&ran));
     let run = sampler.end(Some(&stats), (ran.logical_write_bytes, ran.logical_read_bytes), live_bytes);
-    let amplification = sampler.finish(opened, load, run);
+    let mut amplification = sampler.finish(opened, load, run);
+    if player.is_some() {
+        // Its clock went on while the other build had its turns.
+        amplification.run.seconds = ran.seconds;
+        amplification.run.series = Default::default();
+    }
     let elsewhere = stats.elsewhere;
     let mut record = record(spec, (kind.version)(), &loaded, ran, (stats, moved), written, disk_bytes);
     // A server of the engine's own has ended by now: it counts with what it had after the load and after the run.

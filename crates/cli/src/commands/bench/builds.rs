@@ -1,20 +1,21 @@
 //! Two builds measured by turns, so that what the machine does meanwhile meets both alike.
 //!
-//! A round is one bench of each build, in a process of its own, with one seed for both; who goes first changes from round to round. The
+//! A round is one bench of each build, in a process of its own, with one seed for both; who goes first changes from round to round. The two
+//! benches of a round are loaded one after the other and then take turns of some milliseconds ([`biombo_lab::turns`]); where a build does not know
+//! turns, or none are wanted, one bench follows the other. The
 //! lines of a build are kept as soon as a round has them, those of a bench that failed too: the rounds after it go on, and in the end it is told.
 //! What was kept before stays until both builds have a line: one of two files that belong together is never replaced alone.
 //! Interrupted, the rounds so far are compared.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use biombo_lab::record::{Record, parse_lines, to_lines};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use biombo_lab::record::{Record, to_lines};
+use biombo_lab::turns::Umpire;
 
-use super::watch::Output;
+use super::one_bench::{Bench, Outcome};
+use super::watch::{Output, listen};
 use crate::failure::{Done, Failure};
 use crate::progress::Progress;
 
@@ -22,6 +23,10 @@ use crate::progress::Progress;
 const BENCHES: [&str; 4] = ["ycsb", "db", "shift", "trace"];
 /// What is said for both builds alike, here.
 const OURS: [&str; 4] = ["--repeat", "--seed", "--json", "--html"];
+
+/// Turns shorter than this are mostly changes from one to the other, longer ones follow no machine.
+const SHORTEST_TURN: f64 = 0.001;
+const LONGEST_TURN: f64 = 60.0;
 
 /// What is measured by turns.
 pub(super) struct Builds<'a> {
@@ -31,6 +36,8 @@ pub(super) struct Builds<'a> {
     pub(super) bench: &'a [String],
     /// How often.
     pub(super) rounds: u32,
+    /// How long a turn is, in seconds; 0: one bench follows the other.
+    pub(super) turn: f64,
     /// Where the lines are kept: `old.jsonl` and `new.jsonl`.
     pub(super) keep: Option<&'a Path>,
 }
@@ -52,105 +59,98 @@ impl Builds<'_> {
             )));
         }
         if self.rounds == 0 {
-            return Err(Failure::usage("--rounds must be at least 1, and 6 or more for a verdict"));
+            return Err(Failure::usage("--rounds must be at least 1, and 7 or more for a verdict"));
+        }
+        if !(self.turn == 0.0 || (SHORTEST_TURN..=LONGEST_TURN).contains(&self.turn)) {
+            return Err(Failure::usage(format!(
+                "--turn {} is no time from {SHORTEST_TURN} to {LONGEST_TURN} seconds, nor 0 for one bench after the other",
+                self.turn
+            )));
         }
         Ok(())
     }
 
-    /// Measure them; the runs of the old one and of the new one, and what failed. A signal ends it after the bench under way; the second one at once.
+    /// Measure them; the runs of the old one and of the new one, and what failed. A signal ends it after the round under way; the second one at once.
     pub(super) fn measure(&self) -> Done<([Vec<Record>; 2], Vec<String>)> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
-                .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-                .map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
-        }
+        let stop = listen()?;
         if let Some(dir) = self.keep {
             std::fs::create_dir_all(dir).map_err(|e| Failure::failed(format!("cannot make {}: {e}", dir.display())))?;
         }
         let kept = |name: &str| self.keep.map(|dir| Output::create(&dir.join(name))).transpose();
         let mut kept = [kept("old.jsonl")?, kept("new.jsonl")?];
-        let scratch = Scratch::create()?;
+        let scratch = [Scratch::create("old")?, Scratch::create("new")?];
+        let turn = Duration::from_secs_f64(self.turn);
+        let mut umpire = if self.takes_turns() { Some(Umpire::new(turn)?) } else { None };
         let mut progress = Progress::of_runs("by turns".to_owned(), u64::from(self.rounds) * 2);
         let (mut all, mut failed) = ([Vec::new(), Vec::new()], Vec::new());
         let mut to_keep = [String::new(), String::new()];
-        'rounds: for round in 1..=self.rounds {
+        for round in 1..=self.rounds {
+            let benches = [0, 1].map(|which| self.bench_of(which, round, &scratch[which].0));
             let first = usize::from(round % 2 == 0);
-            for (turn, which) in [first, 1 - first].into_iter().enumerate() {
-                let (records, failure) = self.bench_of(which, round, &scratch.0)?;
+            let together = match &mut umpire {
+                None => None,
+                Some(umpire) => Bench::together(&benches, umpire, first, round == 1)?,
+            };
+            let is_alone = together.is_none();
+            let outcomes = match together {
+                Some(outcomes) => outcomes,
+                None => Bench::one_after_the_other(&benches, first)?,
+            };
+            for which in [first, 1 - first] {
+                let Outcome { records, failure } = &outcomes[which];
                 if let Some(failure) = failure {
                     // What does not even begin is no build to be compared.
                     if all[which].is_empty() && records.is_empty() {
                         return Err(Failure::failed(failure));
                     }
-                    failed.push(failure);
+                    failed.push(failure.clone());
                 }
-                to_keep[which] += &to_lines(&records);
-                all[which].extend(records);
-                if all.iter().all(|records| !records.is_empty()) {
-                    for (kept, lines) in kept.iter_mut().zip(&mut to_keep) {
-                        let lines = std::mem::take(lines);
-                        let written = kept.as_mut().filter(|_| !lines.is_empty()).map(|kept| kept.write(&lines));
-                        // What was measured is compared, whatever becomes of the file that keeps it.
-                        if let Some(Err(failure)) = written {
-                            failed.push(failure.to_string());
-                            *kept = None;
-                        }
+                to_keep[which] += &to_lines(records);
+                all[which].extend(records.iter().cloned());
+            }
+            if is_alone && umpire.take().is_some() {
+                crate::note(format_args!(
+                    "note: one of the builds knows no turns, so that one bench follows the other"
+                ));
+            }
+            if all.iter().all(|records| !records.is_empty()) {
+                for (kept, lines) in kept.iter_mut().zip(&mut to_keep) {
+                    let lines = std::mem::take(lines);
+                    let written = kept.as_mut().filter(|_| !lines.is_empty()).map(|kept| kept.write(&lines));
+                    // What was measured is compared, whatever becomes of the file that keeps it.
+                    if let Some(Err(failure)) = written {
+                        failed.push(failure.to_string());
+                        *kept = None;
                     }
                 }
-                progress.at(u64::from(round - 1) * 2 + turn as u64 + 1);
-                if stop.load(Ordering::Relaxed) {
-                    let interrupted = format!("interrupted in round {round} of {}", self.rounds);
-                    if round == 1 {
-                        return Err(Failure::failed(interrupted));
-                    }
-                    // The rounds before it are compared.
-                    failed.push(interrupted);
-                    break 'rounds;
+            }
+            progress.at(u64::from(round) * 2);
+            if stop.load(Ordering::Relaxed) {
+                let interrupted = format!("interrupted in round {round} of {}", self.rounds);
+                if round == 1 {
+                    return Err(Failure::failed(interrupted));
                 }
+                // The rounds before it are compared.
+                failed.push(interrupted);
+                break;
             }
         }
         Ok((all, failed))
     }
 
-    /// One bench of one build: its runs, and why it failed, if it did.
-    fn bench_of(&self, which: usize, round: u32, lines: &Path) -> Done<(Vec<Record>, Option<String>)> {
+    /// A store that repartitions itself does so by the clock of the machine, which does not stand still while another has its turn.
+    fn takes_turns(&self) -> bool {
+        let moves = |(at, word): (usize, &String)| match word.split_once('=') {
+            Some(("--repartition", value)) => value != "off",
+            _ => word == "--repartition" && self.bench.get(at + 1).is_some_and(|value| value != "off"),
+        };
+        self.turn > 0.0 && !self.bench.iter().enumerate().any(moves)
+    }
+
+    fn bench_of<'b>(&'b self, which: usize, round: u32, lines: &'b Path) -> Bench<'b> {
         let program = self.programs[which];
-        let of = || format!("round {round} of the {} build, {}", ["old", "new"][which], program.display());
-        // What an earlier round left is not this one's.
-        let _ = std::fs::remove_file(lines);
-        // A program is looked for in the path by its bare name, unless it is right here.
-        let here = Path::new(".").join(program);
-        let is_here = program.components().count() == 1 && here.is_file();
-        let output = Command::new(if is_here { here.as_path() } else { program })
-            .arg("bench")
-            .args(self.bench)
-            .args(["--repeat", "1", "--seed", round.to_string().as_str(), "--json"])
-            .arg(lines)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .output()
-            .map_err(|e| Failure::failed(format!("cannot run {}: {e}", program.display())))?;
-        let text = std::fs::read_to_string(lines).unwrap_or_default();
-        // Of a line that was cut short nothing is known, but for those before it.
-        let lines = text.lines().filter(|line| !line.trim().is_empty());
-        let told: Vec<_> = lines.map(parse_lines).collect();
-        let is_whole = told.iter().all(|line| line.is_ok());
-        let mut records: Vec<Record> = told.into_iter().flatten().flatten().collect();
-        // Wrong answers are the comparison's business.
-        let has_wrong = records.iter().any(|record| record.errors > 0);
-        let failure = (records.is_empty() || !is_whole || !(output.status.success() || has_wrong)).then(|| {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let why = said
-                .lines()
-                .rev()
-                .find(|line| line.starts_with("biombo: ") && !line.starts_with("biombo: note: "))
-                .unwrap_or("a line of its runs is missing or broken");
-            format!("{}: {}", of(), why.trim_start_matches("biombo: "))
-        });
-        records.iter_mut().for_each(|record| record.repetition = round);
-        Ok((records, failure))
+        let name = format!("round {round} of the {} build, {}", ["old", "new"][which], program.display());
+        Bench { name, program, args: self.bench, round, lines }
     }
 }
 
@@ -158,8 +158,8 @@ impl Builds<'_> {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn create() -> Done<Self> {
-        let path = std::env::temp_dir().join(format!("biombo-compare-{}.jsonl", std::process::id()));
+    fn create(side: &str) -> Done<Self> {
+        let path = std::env::temp_dir().join(format!("biombo-compare-{}-{side}.jsonl", std::process::id()));
         Output::create(&path)?;
         Ok(Self(path))
     }

@@ -27,9 +27,12 @@ A last line that stops in its middle, as a bench leaves it that was killed, and 
 operation of the new runs failed or gave a wrong answer (runs with such operations take no part, on either side), and, unless
 --allow-missing is given, where the new file lacks a row of the old one, or some of its runs, or a judged figure cannot be judged. The
 runs of two files are not made side by side: what the machine does meanwhile counts as a change. --build measures two builds side by
-side: each round is one bench of either, by turns and with the same seed. The change is the median of the ratios of the rounds, with the
-interval of the sign test: how the machine slows down or speeds up from round to round is no change. Nine rounds are enough to judge up
-to 12 figures together, 13 up to 204.
+side: each round is one bench of either, with the same seed, and while both run they take turns of 50 ms (--turn), one standing still with
+its clock while the other works. The change is the middle of the ratios of the rounds, with an interval by their signed ranks in which the
+truth lies 49 times in 50, for all judged figures together: how the machine slows down or speeds up is no change. Seven rounds are enough
+to judge one figure, nine up to 5 together, 13 up to 81. Benches that load are loaded one after the other; those that repartition
+themselves follow each other, without turns, and so do those of a build that does not know turns yet. What builds pace by the clock of the
+machine, such as checkpoints, goes on twice as fast by theirs; where that is what differs, take --turn 0.
 
 Examples:
   biombo bench ycsb --engine log --workload a --repeat 9 --json old.jsonl      (then build the other version)
@@ -49,6 +52,9 @@ pub(crate) struct CompareArgs {
     /// Benches of each build
     #[arg(long, value_name = "N", default_value_t = 13, conflicts_with = "old")]
     rounds: u32,
+    /// How long a build works while the other one stands still; 0: one bench follows the other
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.05, conflicts_with = "old")]
+    turn: f64,
     /// Keep the runs of the builds in this directory, as old.jsonl and new.jsonl
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -131,6 +137,7 @@ fn sides(args: &CompareArgs) -> Done<Sides<'_>> {
         programs: [old.as_path(), new.as_path()],
         bench: &args.bench,
         rounds: args.rounds,
+        turn: args.turn,
         keep: args.keep.as_deref(),
     };
     builds.check()?;

@@ -5,6 +5,7 @@ mod compare;
 mod db;
 mod graph;
 mod graph_table;
+mod one_bench;
 pub(super) mod options;
 pub(super) mod page;
 mod shift;
@@ -47,6 +48,7 @@ pub(crate) enum BenchCommand {
 
 /// Run it.
 pub(crate) fn bench(command: BenchCommand) -> Done {
+    biombo_lab::turns::take_seat()?;
     match command {
         BenchCommand::Ycsb(args) => ycsb::run(args),
         BenchCommand::Db(args) => db::run(args),

@@ -35,8 +35,10 @@ const USER: &str = "biombo";
 const PATIENCE: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(10);
 
-/// What the watch does: `$1` is the server, `$2` the directory of its socket.
-const WATCH: &str = "read -r nothing; kill -INT \"$1\" 2>/dev/null; n=0; \
+/// What the watch does: `$1` is the server, `$2` the directory of its socket. Where its parent dies while it is stopped, the kernel lets it go on
+/// with a hang-up, which is no reason to leave the server behind; the processes of the server are let go on here, as nobody else does.
+const WATCH: &str = "trap '' HUP; read -r nothing; kill -CONT $(cat /proc/\"$1\"/task/*/children 2>/dev/null) 2>/dev/null; \
+                     kill -INT \"$1\" 2>/dev/null; n=0; \
                      while kill -0 \"$1\" 2>/dev/null && [ $n -lt 1800 ]; do sleep 0.1; n=$((n+1)); done; rm -rf \"$2\"";
 
 /// A running server.

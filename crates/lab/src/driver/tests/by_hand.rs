@@ -39,7 +39,7 @@ impl ByHand {
         assert_eq!(settings.threads, 1, "one thread moves the clock");
         let values = Values::new(100, 1.0, 1);
         let clock = self.clock.clone();
-        let ran = crate::driver::run::run_by(&clock, &self, settings, keys, &values, &Progress::new()).unwrap();
+        let ran = crate::driver::run::run_by(&clock, &self, settings, keys, &values, &Progress::new(), None).unwrap();
         (ran, self.calls.into_inner().unwrap())
     }
 

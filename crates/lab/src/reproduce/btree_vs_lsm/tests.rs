@@ -30,7 +30,7 @@ fn each_part_is_done_without_what_the_other_needs_and_what_is_missing_is_said() 
     let whole = with(["postgres", "rocksdb"].into_iter().chain(MICRO).map(kind));
     assert_eq!(lacks(&whole), []);
     assert_eq!(asked(&whole).iter().filter(|(_, bytes)| *bytes == 8).count(), 2);
-    assert_eq!(asked(&whole).iter().filter(|(engines, _)| engines.contains(&"postgres".to_owned())).count(), 4);
+    assert_eq!(asked(&whole).iter().filter(|(engines, _)| engines.contains(&"postgres".to_owned())).count(), 6);
 
     let absent = EngineKind { version: || NOT_INSTALLED.to_owned(), ..kind("postgres") };
     let without = with(MICRO.map(kind).into_iter().chain([absent, kind("rocksdb")]));

@@ -68,9 +68,11 @@ fn is_own(record: &Record) -> bool {
     told.run.logical_write_bytes.saturating_mul(LOADED_BY_PUT) >= loaded
 }
 
-/// Records and operations of a run at scale 1.
-const RECORDS: f64 = 100_000.0;
+/// Records and operations of a run at scale 1, of which the whole ends within half an hour on a slow device, too; and scans of E, each of which reads
+/// fifty records and more.
+const RECORDS: f64 = 60_000.0;
 const OPERATIONS: f64 = 40_000.0;
+const SCANS: f64 = 10_000.0;
 /// Keys and values, the lengths of which are a plan's default.
 const RECORD_BYTES: u64 = 16 + 1_000;
 
@@ -94,6 +96,7 @@ pub(super) fn plans(registry: &Registry, scale: f64) -> Vec<Plan> {
         repeat: 3,
         ..Plan::default()
     };
+    let over_records = Plan { cache_bytes: Some(merging::cache_bytes(of(RECORDS), RECORD_BYTES)), ..base.clone() };
     let at = |durability| {
         [
             // Names enough that few are drawn twice: these are inserts.
@@ -105,11 +108,11 @@ pub(super) fn plans(registry: &Registry, scale: f64) -> Vec<Plan> {
                 ..base.clone()
             },
             Plan {
-                tasks: Workload::ALL.map(Task::from).to_vec(),
-                cache_bytes: Some(merging::cache_bytes(of(RECORDS), RECORD_BYTES)),
+                tasks: Workload::ALL.into_iter().filter(|work| *work != Workload::E).map(Task::from).collect(),
                 durability,
-                ..base.clone()
+                ..over_records.clone()
             },
+            Plan { tasks: vec![Workload::E.into()], operations: of(SCANS), durability, ..over_records.clone() },
         ]
     };
     [at(Durability::Os), at(Durability::Sync)].concat()
@@ -205,8 +208,10 @@ pub(super) fn setup(runs: &Runs<'_>) -> String {
         .iter()
         .find(|record| workload(record) != LOAD)
         .map_or((0, 0, 0), |record| (record.records, record.operations, record.cache_bytes));
+    let scans = runs.records.iter().find(|record| workload(record) == "E" && record.operations != operations);
+    let scans = scans.map_or(String::new(), |record| format!(" ({} of E)", count(record.operations as f64)));
     format!(
-        "PostgreSQL {}, RocksDB {}, {} records of 16 + 1000 bytes, {} of cache{of_load}, {} operations a run by one client",
+        "PostgreSQL {}, RocksDB {}, {} records of 16 + 1000 bytes, {} of cache{of_load}, {} operations a run by one client{scans}",
         version(TREE),
         version(MERGED),
         count(records as f64),

@@ -165,6 +165,14 @@ impl Shift {
         let every = if period == 0.0 { ", for ever".to_owned() } else { format!(", others every {period} s") };
         let rest = if self.share < 1.0 { ", the rest to all others" } else { "" };
         let read = format!("{reads} of the operations read");
+        // Of whole groups.
+        let both = if self.reads == 0.0 {
+            "atomic batches".to_owned()
+        } else if self.reads == 1.0 {
+            "multi-gets".to_owned()
+        } else {
+            format!("multi-gets ({reads}) and atomic batches")
+        };
         match self.kind {
             ShiftKind::Jump => format!("{share} of the operations go to {hot} hot records{every}{rest}; {read}"),
             ShiftKind::Rotate if period == 0.0 => {
@@ -175,7 +183,7 @@ impl Shift {
                  {period} s{rest}; {read}"
             ),
             ShiftKind::Groups => format!(
-                "multi-gets ({reads}) and atomic batches of whole groups of {} records; {share} of the operations go to {} hot \
+                "{both} of whole groups of {} records; {share} of the operations go to {} hot \
                  groups{every}{rest}",
                 self.group,
                 hot / u64::from(self.group)
@@ -198,8 +206,7 @@ impl Shift {
                 self.partitions
             ),
             ShiftKind::Worker if self.is_grouped() => format!(
-                "multi-gets ({reads}) and atomic batches of {} records that lie together, in every second of {} partitions (at \
-                 most {hot} records)",
+                "{both} of {} records that lie together, in every second of {} partitions (at most {hot} records)",
                 self.group, self.partitions
             ),
             ShiftKind::Worker => format!(
@@ -230,6 +237,12 @@ mod tests {
             assert_eq!(kind.name().parse::<ShiftKind>().unwrap(), kind);
             assert!(Shift::from(kind).check(1_000).is_ok(), "{kind}");
             assert!(!Shift::from(kind).describe(1_000).is_empty());
+        }
+        for (reads, said) in
+            [(0.0, "atomic batches"), (1.0, "multi-gets"), (0.25, "multi-gets (25 %) and atomic batches")]
+        {
+            let grouped = Shift { reads, ..ShiftKind::Groups.into() }.describe(1_000);
+            assert!(grouped.starts_with(&format!("{said} of whole groups of ")), "{grouped}");
         }
         assert!("jmp".parse::<ShiftKind>().is_err_and(|e| e.to_string().contains("adversary")));
     }

@@ -5,6 +5,7 @@ use super::*;
 use crate::amplification::{Amplification, PhaseFigures, Ways};
 use crate::bench::Outcome;
 use crate::record::tests::record;
+use crate::spec::RunSpec;
 
 /// Three repetitions of every run; `of` gives throughput, and the mean latency of reads and of updates.
 fn outcome(of: impl Fn(&str, &str, &str) -> (f64, f64, f64)) -> Outcome {
@@ -226,9 +227,11 @@ fn every_workload_is_run_at_both_levels_and_without_either_system_none_is() {
     }
     let runs: Vec<_> = plans(&registry, 1.0).iter().flat_map(Plan::runs).collect();
     assert_eq!(runs.len(), 2 * (1 + 6) * 3 * 3);
-    assert!(runs.iter().all(|run| run.threads == 1 && run.operations == 40_000));
-    // By default 2 GiB, with which no merge tree would flush: a quarter of what is loaded, or of what A-load puts.
-    let due =
-        |run: &crate::spec::RunSpec| if run.task == Task::from(Benchmark::FillRandom) { 16 << 20 } else { 25_400_000 };
-    assert!(runs.iter().all(|run| run.cache_bytes == due(run)), "{runs:?}");
+    let operations = |run: &RunSpec| if run.task == Workload::E.into() { 10_000 } else { 40_000 };
+    assert!(runs.iter().all(|run| run.threads == 1 && run.operations == operations(run)));
+    // By default 2 GiB, with which no merge tree would flush: a quarter of what is loaded, or of what A-load puts, and 16 MiB at least.
+    assert!(runs.iter().all(|run| run.cache_bytes == 16 << 20), "{:?}", runs[0]);
+    let twice: Vec<_> = plans(&registry, 2.0).iter().flat_map(Plan::runs).collect();
+    let due = |run: &RunSpec| if run.task == Task::from(Benchmark::FillRandom) { 20_320_000 } else { 30_480_000 };
+    assert!(twice.iter().all(|run| run.cache_bytes == due(run)), "{:?}", twice[0]);
 }
