@@ -4,6 +4,7 @@ use biombo_base::Error;
 
 use crate::record::Record;
 use crate::spec::RunSpec;
+use crate::turns::Seat;
 
 /// Hears how a bench goes. Every method has an empty default.
 pub trait Observer {
@@ -21,6 +22,11 @@ pub trait Observer {
     fn interrupted(&mut self) -> bool {
         false
     }
+}
+
+/// Whether nobody wants what is left of a bench: its observer does not, or the comparison that it is part of is gone.
+pub(crate) fn is_over(observer: &mut dyn Observer) -> bool {
+    observer.interrupted() || Seat::taken().is_some_and(Seat::is_left)
 }
 
 /// Watches nothing.

@@ -6,7 +6,7 @@ use biombo_base::{Error, Result};
 use biombo_engine::Registry;
 
 use super::plan::impossible;
-use super::{Observer, Plan};
+use super::{Observer, Plan, is_over};
 use crate::driver::SLOWED;
 use crate::measure::disk;
 use crate::process::{RunDir, WorkerCommand, launch, rundir};
@@ -32,9 +32,6 @@ pub fn run(plan: &Plan, registry: &Registry, worker: &WorkerCommand, observer: &
     plan.check(registry)?;
     let base = plan.base_dir();
     plan.more_dirs.iter().chain([&base]).for_each(|base| rundir::sweep(base));
-    let seat = Seat::taken();
-    let mut observer = Seated { observer, seat };
-    let observer = &mut observer;
     let runs = plan.runs();
     let count = runs.len();
     let mut outcome = Outcome::default();
@@ -42,9 +39,9 @@ pub fn run(plan: &Plan, registry: &Registry, worker: &WorkerCommand, observer: &
     for (index, mut spec) in runs.into_iter().enumerate() {
         observer.begin(index, &spec);
         let mut worker = worker.clone();
-        worker.env.extend(seat.map(|_| (RUN.to_owned(), index.to_string())));
+        worker.env.extend(Seat::taken().map(|_| (RUN.to_owned(), index.to_string())));
         let result = one(registry, &worker, &base, &mut spec, observer);
-        if result.is_err() && observer.interrupted() {
+        if result.is_err() && is_over(observer) {
             outcome.interrupted = count - index;
             break;
         }
@@ -53,44 +50,12 @@ pub fn run(plan: &Plan, registry: &Registry, worker: &WorkerCommand, observer: &
             Ok(record) => outcome.records.push(record),
             Err(error) => outcome.failures.push((spec, error)),
         }
-        if observer.interrupted() {
+        if is_over(observer) {
             outcome.interrupted = count - index - 1;
             break;
         }
     }
     Ok(outcome)
-}
-
-/// An observer for whom a bench is over, too, when the comparison that it is part of is gone.
-struct Seated<'a> {
-    observer: &'a mut dyn Observer,
-    seat: Option<&'a Seat>,
-}
-
-impl Observer for Seated<'_> {
-    fn plan(&mut self, runs: &[RunSpec]) {
-        self.observer.plan(runs);
-    }
-
-    fn begin(&mut self, index: usize, spec: &RunSpec) {
-        self.observer.begin(index, spec);
-    }
-
-    fn phase(&mut self, phase: &str, operations: Option<u64>, seconds: Option<f64>) {
-        self.observer.phase(phase, operations, seconds);
-    }
-
-    fn progress(&mut self, done: u64) {
-        self.observer.progress(done);
-    }
-
-    fn end(&mut self, spec: &RunSpec, result: Result<&Record, &Error>) {
-        self.observer.end(spec, result);
-    }
-
-    fn interrupted(&mut self) -> bool {
-        self.observer.interrupted() || self.seat.is_some_and(Seat::is_left)
-    }
 }
 
 /// One run; `spec` gets the directory that it was done in.

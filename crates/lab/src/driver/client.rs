@@ -7,13 +7,13 @@ use biombo_engine::Batch;
 
 use super::clock::RunClock;
 use super::pace::{Pace, wait_until};
-use super::run::{Settings, Until};
+use super::run::{RunPhase, Settings, Until};
 use super::slowed::Slowed;
 use super::source::{Names, Request, Source, Supply};
 use super::timeline::Ticks;
 use super::{Latencies, Progress};
 use crate::target::{Target, Walk};
-use crate::turns::Gate;
+use crate::turns::{Gate, Player};
 use crate::workload::{Keys, OpKind, Random, Values};
 
 /// How often a client tells what it put and was given; seldom enough to cost nothing, and often beside what watches it.
@@ -36,16 +36,11 @@ pub(super) struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    pub(super) fn new(
-        target: &'a dyn Target,
-        settings: &'a Settings,
-        keys: &'a Keys,
-        values: &'a Values,
-        progress: &'a Progress,
-    ) -> Self {
+    pub(super) fn new(phase: &RunPhase<'a>) -> Self {
+        let RunPhase { target, settings, keys, values, progress, player } = *phase;
         let working = AtomicU32::new(settings.threads);
         let supply = Supply::new(target, settings, keys);
-        Self { target, settings, keys, values, progress, supply, slowed: None, gate: None, working }
+        Self { target, settings, keys, values, progress, supply, slowed: None, gate: player.map(Player::gate), working }
     }
 }
 

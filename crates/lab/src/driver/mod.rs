@@ -16,8 +16,8 @@ pub(crate) use clock::RunClock;
 pub use latency::Latencies;
 pub use load::{Loaded, load, load_trace};
 pub use progress::Progress;
-pub(crate) use run::run_by_turns;
 pub use run::{Ran, Settings, Until, run};
+pub(crate) use run::{RunPhase, run_phase};
 pub use slowed::SLOWED;
 pub use timeline::Timeline;
 

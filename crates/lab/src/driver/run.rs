@@ -60,6 +60,18 @@ impl Settings {
     }
 }
 
+/// What a run phase is over.
+#[derive(Clone, Copy)]
+pub(crate) struct RunPhase<'a> {
+    pub target: &'a dyn Target,
+    pub settings: &'a Settings,
+    pub keys: &'a Keys,
+    pub values: &'a Values,
+    pub progress: &'a Progress,
+    /// Where it goes on by turns.
+    pub player: Option<&'a Player<'a>>,
+}
+
 /// What a run phase gave.
 #[derive(Debug, Clone)]
 pub struct Ran {
@@ -89,35 +101,15 @@ pub struct Ran {
 /// Errors of single operations are counted; one after which all others would fail too (a full disk, a poisoned store, an
 /// unsupported operation) ends the run and is returned.
 pub fn run(target: &dyn Target, settings: &Settings, keys: &Keys, values: &Values, progress: &Progress) -> Result<Ran> {
-    run_by_turns(target, settings, keys, values, progress, None)
+    run_phase(&RunPhase { target, settings, keys, values, progress, player: None }, &RunClock::start())
 }
 
-/// As [`run`]; where there is a `player`, in its turns.
-pub(crate) fn run_by_turns(
-    target: &dyn Target,
-    settings: &Settings,
-    keys: &Keys,
-    values: &Values,
-    progress: &Progress,
-    player: Option<&Player<'_>>,
-) -> Result<Ran> {
-    run_by(&RunClock::start(), target, settings, keys, values, progress, player)
-}
-
-/// As [`run`], by a clock that is given.
-pub(super) fn run_by(
-    calibrated: &RunClock,
-    target: &dyn Target,
-    settings: &Settings,
-    keys: &Keys,
-    values: &Values,
-    progress: &Progress,
-    player: Option<&Player<'_>>,
-) -> Result<Ran> {
+/// As [`run`], by a clock that is given, and in the turns of `phase.player`, where there is one.
+pub(crate) fn run_phase(phase: &RunPhase<'_>, calibrated: &RunClock) -> Result<Ran> {
+    let RunPhase { target, settings, progress, player, .. } = *phase;
     let planning_before = target.moved()?.planning_seconds;
-    let mut shared = Shared::new(target, settings, keys, values, progress);
+    let mut shared = Shared::new(phase);
     shared.slowed = Slowed::asked()?;
-    shared.gate = player.map(Player::gate);
     let threads = settings.threads + u32::from(settings.task.beside().is_some());
     let begun_ns = OnceLock::new();
     let ready = Barrier::new(threads as usize + 1);

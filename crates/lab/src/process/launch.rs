@@ -11,7 +11,7 @@ use biombo_base::{Error, ErrorKind, Result};
 
 use super::patience::{Patience, silence_max};
 use super::protocol::Event;
-use crate::bench::Observer;
+use crate::bench::{Observer, is_over};
 use crate::measure::process::Descendants;
 use crate::record::Record;
 use crate::spec::RunSpec;
@@ -85,7 +85,7 @@ pub fn launch(command: &WorkerCommand, spec: &RunSpec, observer: &mut dyn Observ
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        if observer.interrupted() {
+        if is_over(observer) {
             return Err(Error::new(ErrorKind::Io, format!("{}: interrupted", spec.label())));
         }
         if let Some(why) = patience.lost() {

@@ -10,7 +10,7 @@ use biombo_engine::{Registry, Stats};
 
 use super::protocol::Event;
 use crate::amplification::{Sampler, live_bytes};
-use crate::driver::{self, Loaded, Progress, Ran, Settings};
+use crate::driver::{self, Loaded, Progress, Ran, RunClock, RunPhase, Settings};
 use crate::measure::{Device, Host, MemoryLimit, Place, disk, process, random_reads_per_s};
 use crate::record::{CompactionFigures, Latency, Load, Record, WafBy};
 use crate::spec::RunSpec;
@@ -105,8 +105,8 @@ fn run<W: Write + Send>(registry: &Registry, spec: &RunSpec, output: &Output<W>)
     };
     let ran = output.watched(|progress| {
         let (target, player) = (target.as_ref(), player.as_ref());
-        let run = || driver::run_by_turns(target, &settings, &keys, &values, progress, player);
-        let ran = sampler.beside(target, progress, run)?;
+        let phase = RunPhase { target, settings: &settings, keys: &keys, values: &values, progress, player };
+        let ran = sampler.beside(target, progress, || driver::run_phase(&phase, &RunClock::start()))?;
         if progress.stopped() { Err(Error::invalid("the run was given up")) } else { Ok(ran) }
     })?;
 

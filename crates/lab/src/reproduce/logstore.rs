@@ -38,7 +38,7 @@ const LOG: &str = "log";
 const MERGE_TREES: [&str; 3] = ["rocksdb", "leveldb", "micro-lsm"];
 
 /// Operations of a run at scale 1.
-const OPERATIONS: f64 = 100_000.0;
+const OPERATIONS: f64 = 60_000.0;
 /// The length of values; keys have 16 bytes.
 const VALUE_BYTES: u32 = 1_024;
 
@@ -308,7 +308,7 @@ fn differences(cores: u32) -> Vec<String> {
             "In a closed loop with more threads than the {cores} cores here, latency is threads by throughput: that it rises past the \
              cores says as much of the loop as of the store."
         ),
-        "Records are as many as the operations, a tenth of those published at scale 1, and drawn from ten times as many names: one in \
+        "Records are as many as the operations, 6 % of those published at scale 1, and drawn from ten times as many names: one in \
          twenty is put twice."
             .to_owned(),
         "Then the cache of HBase had 8 GB, which is more than all that was written. Here the cache of every engine is a quarter of what is \

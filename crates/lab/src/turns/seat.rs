@@ -49,7 +49,12 @@ impl Seat {
 
     /// Whether the comparison is gone: nobody wants the runs that are left.
     pub(crate) fn is_left(&self) -> bool {
-        let read = (&self.0).read(&mut [0; 8]);
-        !matches!(read, Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted))
+        is_gone(&self.0)
     }
+}
+
+/// Whether who held the other end of a stream that does not block is gone.
+pub(super) fn is_gone(mut stream: &UnixStream) -> bool {
+    let read = stream.read(&mut [0; 8]);
+    !matches!(read, Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted))
 }

@@ -1,7 +1,7 @@
 //! Who gives the turns.
 
 use std::fs::DirBuilder;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use biombo_base::{Error, Result};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 
+use super::seat::is_gone;
 use crate::measure::process::{Descendants, wait_until_stopped};
 
 /// How often it is looked whether somebody came, while nothing is measured.
@@ -160,11 +161,6 @@ impl Side {
         }
         is_gone || self.waiting.is_some()
     }
-}
-
-fn is_gone(mut stream: &UnixStream) -> bool {
-    let read = stream.read(&mut [0; 8]);
-    !matches!(read, Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted))
 }
 
 /// The first line of who connected.

@@ -6,7 +6,7 @@ use biombo_base::{Error, Result};
 use biombo_engine::{Batch, Op, Stats};
 
 use crate::driver::clock::RunClock;
-use crate::driver::{Progress, Ran, Settings};
+use crate::driver::{Progress, Ran, RunPhase, Settings, run_phase};
 use crate::target::{Target, Walk};
 use crate::workload::{Keys, OpKind, Values};
 
@@ -39,7 +39,9 @@ impl ByHand {
         assert_eq!(settings.threads, 1, "one thread moves the clock");
         let values = Values::new(100, 1.0, 1);
         let clock = self.clock.clone();
-        let ran = crate::driver::run::run_by(&clock, &self, settings, keys, &values, &Progress::new(), None).unwrap();
+        let (target, progress) = (&self, &Progress::new());
+        let phase = RunPhase { target, settings, keys, values: &values, progress, player: None };
+        let ran = run_phase(&phase, &clock).unwrap();
         (ran, self.calls.into_inner().unwrap())
     }
 

@@ -117,5 +117,5 @@ fn every_engine_that_keeps_data_is_run_at_every_number_of_threads() {
     assert!(runs.iter().all(|run| run.operations == 1_024));
     // By default 2 GiB: no merge tree would flush.
     let cache_bytes = |scale| super::plans(&registry, &[], scale).unwrap()[0].cache_bytes();
-    assert_eq!((cache_bytes(1e-9), cache_bytes(1.0)), (16 << 20, 100_000 * 1_040 / 4));
+    assert_eq!((cache_bytes(1e-9), cache_bytes(2.0)), (16 << 20, 120_000 * 1_040 / 4));
 }
