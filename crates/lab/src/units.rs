@@ -25,6 +25,16 @@ pub fn size(bytes: u32) -> String {
     }
 }
 
+/// How many times another figure: two decimals, or two significant digits where those would say next to nothing: `12.30`, `0.97`, `0.0031`.
+pub fn times(ratio: f64) -> String {
+    // Rounded: what would be `0.0995` in three decimals is `0.10`.
+    if ratio == 0.0 || !ratio.is_finite() || ratio.abs() >= 0.0995 {
+        return format!("{ratio:.2}");
+    }
+    let exponent: i32 = format!("{ratio:.1e}").split_once('e').map_or(0, |(_, e)| e.parse().unwrap_or(0));
+    format!("{ratio:.*}", (1 - exponent).max(0) as usize)
+}
+
 /// So many of something: `1 round`, `3 rounds`.
 pub fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
@@ -50,6 +60,13 @@ fn digits(figure: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_ratios_are_not_nothing() {
+        let shown = [12.304, 1.0, 0.968, 0.0996, 0.0994, 0.01, 0.00996, 0.0031, 0.0].map(times);
+        assert_eq!(shown, ["12.30", "1.00", "0.97", "0.10", "0.099", "0.010", "0.010", "0.0031", "0.00"]);
+        assert_eq!(times(-0.0042), "-0.0042");
+    }
 
     #[test]
     fn figures_have_three_digits_and_a_unit() {

@@ -7,7 +7,7 @@ use super::context::COLOURS;
 use super::plots::{Series, swatch};
 use super::{against, curve};
 use crate::reproduce::{Curve, Reproduction, Verdict};
-use crate::units::plural;
+use crate::units::{plural, times};
 
 /// What the template is given of `again`; `engines` are those of the page, whose colours they have all over it.
 pub(super) fn reproduced(again: &Reproduction, engines: &[String]) -> Value {
@@ -18,7 +18,7 @@ pub(super) fn reproduced(again: &Reproduction, engines: &[String]) -> Value {
             context! {
                 published => &finding.published,
                 measured => &finding.measured,
-                ratio => finding.ratio.map(|ratio| format!("{ratio:.2}")),
+                ratio => finding.ratio.map(times),
                 lines => lines(&finding.lines),
                 verdict => finding.verdict.name(),
                 class => match finding.verdict { Verdict::Holds => "good", Verdict::Refuted => "bad", _ => "" },

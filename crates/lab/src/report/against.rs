@@ -9,6 +9,7 @@ use super::context::distinct;
 use super::escape;
 use super::plots::{Mark, Series, ticks};
 use crate::reproduce::{Figure, Finding, Reproduction, Verdict};
+use crate::units::times;
 
 /// The least height of a row; dots that lie close are spread over it.
 const ROW_PX: f64 = 30.0;
@@ -65,12 +66,13 @@ fn of_figure<'a>(figure: &'a Figure, names: &[String]) -> Option<Dot<'a>> {
         ratio,
         extremes: figure.extremes.map(|(low, high)| (by(low), by(high))).filter(|(low, high)| *low > 0.0 && low < high),
         title: format!(
-            "{}, {}, {engine}: {} by {} of {}, {ratio:.2} times",
+            "{}, {}, {engine}: {} by {} of {}, {} times",
             figure.load,
             figure.of,
             figure.measured.map_or("-".to_owned(), |measured| figure.unit.text(measured)),
             figure.unit.text(published),
-            figure.published_system.as_deref().unwrap_or("what was published")
+            figure.published_system.as_deref().unwrap_or("what was published"),
+            times(ratio)
         ),
     })
 }
@@ -82,7 +84,7 @@ fn of_finding(finding: &Finding) -> Option<Dot<'_>> {
         series: Series { label: "conclusions", colour: 7, direct: false },
         ratio,
         extremes: None,
-        title: format!("{}: {}, {ratio:.2} times the published figure", finding.published, finding.measured),
+        title: format!("{}: {}, {} times the published figure", finding.published, finding.measured, times(ratio)),
     })
 }
 

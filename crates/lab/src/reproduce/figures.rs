@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::statistics::{Ratio, Spread, resampled_ratio};
-use crate::units::{count, duration_ns};
+use crate::units::{count, duration_ns, times};
 
 /// What a figure counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -23,7 +23,7 @@ impl Unit {
         match self {
             Self::PerSecond => format!("{}/s", count(figure)),
             Self::Ns => duration_ns(figure),
-            Self::Ratio => format!("{figure:.2}"),
+            Self::Ratio => times(figure),
         }
     }
 }
@@ -132,7 +132,7 @@ impl Figure {
             name(&self.engine),
             figure(self.measured) + if self.engine_says_more { "*" } else { "" },
             self.spread(),
-            self.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            self.ratio.map_or("-".to_owned(), times),
             percentile(self.p95_ns),
             percentile(self.p99_ns),
         ]

@@ -2,7 +2,7 @@
 
 use super::Verdict;
 use crate::statistics::Spread;
-use crate::units::{count, plural};
+use crate::units::{count, plural, times};
 
 /// With fewer repetitions nobody knows how far figures scatter: that two lie apart says nothing.
 pub(crate) const RUNS_MIN: usize = 3;
@@ -86,7 +86,8 @@ pub(crate) fn describe(trends: &[Trend], [large, small]: [&str; 2]) -> String {
     let (rise, fall) = (trends.iter().filter(|t| t.rises()).count(), trends.iter().filter(|t| t.falls()).count());
     let ratios = || trends.iter().map(Trend::ratio);
     let (low, high) = (ratios().fold(f64::INFINITY, f64::min), ratios().fold(0.0, f64::max));
-    let (all, low, high) = (trends.len(), count(low), count(high));
+    let text = |ratio: f64| if ratio < 1.0 { times(ratio) } else { count(ratio) };
+    let (all, low, high) = (trends.len(), text(low), text(high));
     let few = trends.iter().map(Trend::runs).min().filter(|runs| *runs < RUNS_MIN);
     let few = few.map_or(String::new(), |runs| {
         format!("; with {} of each nobody can tell that from chance", plural(runs as u64, "run"))

@@ -13,7 +13,7 @@ use crate::amplification::Waf;
 use crate::bench::{Outcome, Plan};
 use crate::record::Record;
 use crate::statistics::Spread;
-use crate::units::{bytes, count};
+use crate::units::{bytes, count, times};
 use crate::workload::Benchmark;
 
 /// What was published.
@@ -146,9 +146,7 @@ pub fn findings(outcome: &Outcome) -> Result<Reproduction> {
     trend("readrandom, larger values: latency rises", &|| read.along_values(ends.0, ends.1, LATENCY), true);
     let per_step = |what: &str, first: f64, repeat: f64, figure| {
         let found = fourfold(&fill, figure);
-        let text = |spread: Spread| {
-            format!("{} times, the geometric mean of all steps", spread_text(spread, |times| format!("{times:.2}")))
-        };
+        let text = |spread: Spread| format!("{} times, the geometric mean of all steps", spread_text(spread, times));
         Finding {
             published: format!(
                 "fillrandom, a value four times as large: {first} times the {what}, in the repeat {repeat} times"

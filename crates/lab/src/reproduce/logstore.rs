@@ -13,7 +13,7 @@ use super::{
 use crate::bench::{Outcome, Plan};
 use crate::record::Record;
 use crate::statistics::Spread;
-use crate::units::{bytes, count, duration_ns, plural};
+use crate::units::{bytes, count, duration_ns, plural, times};
 use crate::workload::Benchmark;
 
 /// What was published.
@@ -210,7 +210,7 @@ fn passes(by: Spread, bound: f64) -> Verdict {
 
 /// `3.10 (2.90 to 3.30)`.
 fn text(by: Spread) -> String {
-    spread_text(by, |figure| format!("{figure:.2}"))
+    spread_text(by, times)
 }
 
 fn finding(published: String, figure: Option<f64>, measured: Option<(f64, String, Verdict)>) -> Finding {
@@ -235,7 +235,7 @@ fn faster(runs: &Runs<'_>) -> Finding {
         let others = runs.engines().into_iter().filter(|engine| *engine != LOG && *engine != tree);
         let others: Vec<String> = others
             .filter_map(|engine| Some((engine, log.median / runs.at(engine, MOST, THROUGHPUT)?.median)))
-            .map(|(engine, by)| format!("{by:.2} times {engine}"))
+            .map(|(engine, by)| format!("{} times {engine}", times(by)))
             .collect();
         let others = if others.is_empty() { String::new() } else { format!("; {}", others.join(", ")) };
         let text = format!(

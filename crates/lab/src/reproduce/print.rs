@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{Curve, Point, Reproduction};
 use crate::columns;
-use crate::units::{count, duration_ns};
+use crate::units::{count, duration_ns, times};
 
 /// Where it was done then and now, the figures, the curves, each conclusion with what was measured, and what differs.
 pub fn print(reproduction: &Reproduction, output: &mut impl Write) -> io::Result<()> {
@@ -29,7 +29,7 @@ pub fn print(reproduction: &Reproduction, output: &mut impl Write) -> io::Result
     }
     for finding in findings {
         writeln!(output, "  {:<14} {}", finding.verdict.name(), finding.published)?;
-        let ratio = finding.ratio.map_or(String::new(), |ratio| format!("; {ratio:.2} of the published figure"));
+        let ratio = finding.ratio.map_or(String::new(), |ratio| format!("; {} of the published figure", times(ratio)));
         writeln!(output, "  {:<14} measured: {}{ratio}", "", finding.measured)?;
     }
     writeln!(output)?;

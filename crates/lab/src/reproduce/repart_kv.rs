@@ -16,7 +16,7 @@ use crate::bench::{Outcome, Plan};
 use crate::record::Record;
 use crate::spec::Partitioning;
 use crate::statistics::Spread;
-use crate::units::{bytes, count};
+use crate::units::{bytes, count, times};
 use crate::workload::{Task, Workload};
 
 /// What was published.
@@ -302,7 +302,7 @@ fn figures(runs: &Runs<'_>) -> Vec<Figure> {
 
 /// `3.10 (2.90 to 3.30)`.
 fn text(spread: Spread) -> String {
-    spread_text(spread, |figure| format!("{figure:.2}"))
+    spread_text(spread, times)
 }
 
 fn finding(published: String, figure: Option<f64>, measured: Option<(Spread, String)>) -> Finding {

@@ -159,7 +159,9 @@ impl Cleaner {
 enum Beginning {
     /// It is, or another one was.
     UnderWay,
-    /// One is due, but the index is being saved, or no segment can be cleaned yet.
+    /// One is due; segments wait for their sync, after which they may be cleaned.
+    Unsynced,
+    /// One is due, but the index is being saved, or no segment can be cleaned: writers who waited would wait for nothing.
     Later,
     NotDue,
 }
@@ -221,6 +223,11 @@ impl Core {
     fn pressure(&self, cleaner: &Cleaner) -> Pressure {
         let writer = self.lock_writer();
         let space = self.survey(&writer, &cleaner.spoiled).space;
+        self.tell(cleaner, space, &writer)
+    }
+
+    /// Tell the writers how far they may go, by a survey that was made under the same lock.
+    fn tell(&self, cleaner: &Cleaner, space: Space, writer: &Writer) -> Pressure {
         let written_bytes = writer.log.appended_bytes();
         let dead = space.data_bytes.saturating_sub(space.live_bytes);
         let bound = cleaner.bound(space);
@@ -228,12 +235,7 @@ impl Core {
         Pressure { pressure: bound.pressure(space), written_bytes, died_bytes: writer.felt.died_bytes() }
     }
 
-    /// Whether segments wait for their sync, after which they may be cleaned.
-    fn has_unsynced(&self) -> bool {
-        self.lock_writer().log.segments().iter().any(|info| info.sealed && !info.durable)
-    }
-
-    /// Begin a pass if one is due.
+    /// Begin a pass if one is due. If none is begun, writers know how far they may go by the very survey that says so.
     fn begin_if_due(&self, cleaner: &mut Cleaner) -> Beginning {
         if cleaner.pass.is_some() {
             return Beginning::UnderWay;
@@ -241,18 +243,22 @@ impl Core {
         let writer = self.lock_writer();
         let survey = self.survey(&writer, &cleaner.spoiled);
         let bound = cleaner.bound(survey.space);
-        if writer.is_broken || bound.pressure(survey.space) < pace::BEGIN {
+        let Pressure { pressure, written_bytes, .. } = self.tell(cleaner, survey.space, &writer);
+        if writer.is_broken || pressure < pace::BEGIN {
             return Beginning::NotDue;
         }
-        if self.freezing.load(Ordering::Acquire) {
-            return Beginning::Later;
+        let is_frozen = self.freezing.load(Ordering::Acquire);
+        let victims = if is_frozen { Vec::new() } else { bound.choose(&survey.candidates) };
+        if !victims.is_empty() {
+            cleaner.begin(victims, &writer);
+            return Beginning::UnderWay;
         }
-        let victims = bound.choose(&survey.candidates);
-        if victims.is_empty() {
-            return Beginning::Later;
+        if !is_frozen && writer.log.segments().iter().any(|info| info.sealed && !info.durable) {
+            return Beginning::Unsynced;
         }
-        cleaner.begin(victims, &writer);
-        Beginning::UnderWay
+        // As far as that the cleaner, which each full segment wakes, has come round before.
+        self.allowance.extend(written_bytes, 2 * bound.segment_bytes);
+        Beginning::Later
     }
 
     /// One step of cleaning, of a new pass if none is under way: over what pays, or over `everything` that has something dead.

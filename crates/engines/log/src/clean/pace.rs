@@ -11,7 +11,8 @@
 //! nothing left [`STEP_NS_MAX`] for each [`STEP_BYTES`] or write, whichever is more. At that rate (half a megabyte a second of
 //! small writes) any cleaner is faster than the writers, so the excess is bounded by what they append in one round of the cleaner
 //! at that rate. No write of up to [`STEP_BYTES`] waits longer than [`STEP_NS_MAX`]. Where nothing can be cleaned and nothing
-//! waits to become cleanable (damaged segments, versions that snapshots need), waiting would not help and nobody waits.
+//! waits to become cleanable (damaged segments, versions that snapshots need), or the index is being saved, waiting would not help:
+//! the allowance is extended by two segments each time the cleaner finds it so, never lifted, since the cleaner may come late.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -65,9 +66,10 @@ impl Allowance {
         self.end_bytes.store((written_bytes + allowed).saturating_sub(dead), Ordering::Relaxed);
     }
 
-    /// Nobody waits until the next [`set`](Self::set).
-    pub fn lift(&self) {
-        self.end_bytes.store(u64::MAX, Ordering::Relaxed);
+    /// Nobody waits before `bytes` more were appended, whatever is dead.
+    pub fn extend(&self, written_bytes: u64, bytes: u64) {
+        let end_bytes = written_bytes.saturating_add(bytes).saturating_add(self.span_bytes.load(Ordering::Relaxed));
+        self.end_bytes.fetch_max(end_bytes, Ordering::Relaxed);
     }
 
     /// How long the caller waits who appended up to `written_bytes`; `felt` is the writer's.
@@ -164,8 +166,10 @@ mod tests {
         // The last mebibyte, beyond the end, takes two seconds alone.
         assert!((2_000_000_000..8_000_000_000).contains(&waited), "{waited}");
         assert_eq!(step_ns(1 << 20, 0.0), 16 * STEP_NS_MAX);
-        allowance.lift();
-        assert_eq!(allowance.wait_ns(written + 1024, &mut felt), 0);
+        allowance.extend(written, 1 << 20);
+        assert_eq!(allowance.wait_ns(written + (1 << 20), &mut felt), 0);
+        // Beyond that they wait again: nobody may have looked meanwhile.
+        assert!(allowance.wait_ns(written + (10 << 20), &mut felt) > 0);
     }
 
     #[test]

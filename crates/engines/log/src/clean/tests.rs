@@ -11,6 +11,7 @@ use biombo_base::io::RealIo;
 use biombo_base::io::sim::{Crash, Fault, FaultKind, Random, SimIo, When};
 use biombo_engine::{Durability, Engine, Op, OpenOptions, Snapshot};
 
+use super::Beginning;
 use super::pass::Stage;
 use crate::engine::Core;
 use crate::model::{DIR, Did, Model, Past, all, contents, open, options, recount};
@@ -356,6 +357,45 @@ fn who_has_to_wait_wakes_the_cleaner_which_looks_how_far_writers_may_go() {
         assert!(std::time::Instant::now() < until, "writers wait for what is not so");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Fails if writers are let go without an end before the cleaner comes for the first time: on a busy machine they wrote three times what may be
+/// dead.
+#[test]
+fn writers_are_told_an_end_before_the_cleaner_has_begun() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine =
+        crate::open_with(RealIo::shared(), &OpenOptions::new(dir.path()), &options(64 << 10, 1.33), true).unwrap();
+    // However late it comes: with nothing written it says the same.
+    let written_bytes = engine.lock_writer().log.appended_bytes();
+    assert_eq!(engine.allowance.wait_ns(written_bytes + (64 << 10), &mut Default::default()), 0);
+    assert!(engine.allowance.wait_ns(written_bytes + (1 << 20), &mut Default::default()) > 0);
+}
+
+/// Fails if writers are let go without an end where no pass is begun: the cleaner may get no processor for as long as they would write.
+#[test]
+fn writers_are_told_an_end_wherever_the_cleaner_stops() {
+    let io = SimIo::new(3);
+    let engine = open(&io, &options(8192, 1.2)).unwrap();
+    let put = |n: u64| engine.apply(&[Op::Put { key: &n.to_be_bytes(), value: &[1; 400] }], Durability::Os).unwrap();
+    let goes_on = |bytes| {
+        engine.allowance.wait_ns(engine.lock_writer().log.appended_bytes() + bytes, &mut Default::default()) == 0
+    };
+    let begin = || engine.begin_if_due(&mut engine.lock_cleaner());
+    (0..200).for_each(put);
+    assert_eq!(begin(), Beginning::NotDue, "nothing is dead");
+    assert!(goes_on(16 << 10) && !goes_on(1 << 20));
+    (0..400).for_each(|n| put(n % 200));
+    engine.sync().unwrap();
+    engine.freezing.store(true, Ordering::Release);
+    assert_eq!(begin(), Beginning::Later);
+    assert!(goes_on(16 << 10), "waiting would help nobody");
+    assert!(!goes_on(1 << 20));
+    engine.freezing.store(false, Ordering::Release);
+    assert_eq!(begin(), Beginning::UnderWay);
+    engine.compact().unwrap();
+    assert_eq!(begin(), Beginning::NotDue);
+    assert!(!goes_on(1 << 20));
 }
 
 /// Fails if what is deleted at once is seen when the next segment is full: by then every writer would wait for it.

@@ -67,6 +67,8 @@ impl Signal {
 
 impl Cleaning {
     pub fn start(core: &Arc<Core>) -> Result<Self> {
+        // From the first write on they know how far they may go: the thread may get no processor for long.
+        core.pressure(&core.lock_cleaner());
         let signal = Arc::new(Signal::default());
         let (for_thread, core) = (Arc::clone(&signal), Arc::clone(core));
         let run = move || run(&core, &for_thread);
@@ -137,16 +139,12 @@ fn run(core: &Core, signal: &Signal) {
                 }
                 let beginning = core.begin_if_due(&mut cleaner);
                 if beginning != Beginning::UnderWay {
-                    // Segments wait for their sync: look again soon while the bound is near.
-                    let is_short = per_second.is_none();
-                    let is_awaited = is_short && core.has_unsynced();
-                    if is_short && !is_awaited {
-                        // Writers who waited would wait for nothing.
-                        core.allowance.lift();
-                    }
                     // Nobody else tells when what keeps it from beginning is over.
-                    let is_due = is_short || beginning == Beginning::Later;
-                    retry = is_due.then_some(if is_awaited { RETRY / 200 } else { RETRY / 20 });
+                    retry = match beginning {
+                        Beginning::Unsynced => Some(RETRY / 200),
+                        Beginning::Later => Some(RETRY / 20),
+                        Beginning::NotDue | Beginning::UnderWay => None,
+                    };
                     surveyed_ns = 0;
                     break;
                 }

@@ -10,7 +10,7 @@ use super::super::{Figure, Finding, Lack, Seen, Trend, Unit, Verdict, judge, mer
 use crate::bench::Plan;
 use crate::record::Record;
 use crate::statistics::Spread;
-use crate::units::count;
+use crate::units::{count, times};
 use crate::workload::{Distribution, Task, Workload};
 
 const BTREE: &str = "micro-btree-published";
@@ -171,7 +171,7 @@ pub(super) fn figures(lengths: &Lengths<'_>) -> Vec<Figure> {
 
 /// `12.3 (12.1 to 12.6)`.
 fn text(spread: Spread) -> String {
-    spread_text(spread, |figure| if figure < 1_000.0 { format!("{figure:.2}") } else { count(figure) })
+    spread_text(spread, |figure| if figure < 1_000.0 { times(figure) } else { count(figure) })
 }
 
 /// One side by the other, with the published ratio, if there is one; it holds where `large` is larger beyond the spread.
@@ -188,7 +188,7 @@ fn compared(
     Finding {
         published,
         published_figure: figure,
-        measured: format!("{} against {} {unit}, {:.2} times", text(large), text(small), trend.ratio()),
+        measured: format!("{} against {} {unit}, {} times", text(large), text(small), times(trend.ratio())),
         measured_figure: Some(trend.ratio()),
         ratio: figure.map(|figure| trend.ratio() / figure),
         lines: Vec::new(),

@@ -14,7 +14,7 @@ use crate::amplification::Waf;
 use crate::bench::Plan;
 use crate::record::{Latency, Record};
 use crate::statistics::Spread;
-use crate::units::{bytes, count, duration_ns};
+use crate::units::{bytes, count, duration_ns, times};
 use crate::workload::{Benchmark, Task, Workload};
 
 const TREE: &str = "postgres";
@@ -284,7 +284,7 @@ pub(super) fn figures(runs: &Runs<'_>) -> Vec<Figure> {
 
 /// `3.10 (2.90 to 3.30)`.
 fn text(spread: Spread) -> String {
-    spread_text(spread, |figure| format!("{figure:.2}"))
+    spread_text(spread, times)
 }
 
 /// Whether RocksDB is the faster one.
