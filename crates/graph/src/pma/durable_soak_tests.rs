@@ -165,7 +165,7 @@ fn soak(all: Duration, time: Duration) {
 
 #[test]
 fn snapshots_of_a_kept_graph_are_exact_while_two_write_and_it_saves_itself() {
-    soak(Duration::ZERO, Duration::from_millis(400));
+    soak(Duration::ZERO, Duration::from_millis(200));
 }
 
 #[test]

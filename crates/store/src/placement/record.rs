@@ -82,6 +82,13 @@ impl Placement {
     }
 }
 
+/// Where the tests cut a record of so many bytes: at each of them, but in the middle of a long one (a table of slots, whose bytes are all alike)
+/// at one of 61, which `lot` chooses. Cut at each, 256 of them took half a minute.
+#[cfg(test)]
+pub(super) fn cuts(record_bytes: usize, lot: usize) -> impl Iterator<Item = usize> {
+    (0..record_bytes).filter(move |cut| *cut < 64 || cut + 1024 > record_bytes || (cut + lot).is_multiple_of(61))
+}
+
 /// A reader of little-endian fields that never reads past its end.
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 

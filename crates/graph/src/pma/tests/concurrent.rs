@@ -111,7 +111,7 @@ fn snapshots_are_exact_while_two_write() {
 }
 
 fn exact_while_two_write<L: Layout>() {
-    let time = Duration::from_millis(300);
+    let time = Duration::from_millis(150);
     for (seed, shape) in [(1, Shape::UNDIRECTED), (2, Shape::DIRECTED)] {
         snapshots_are_exact::<L>(shape, Tuning::EAGER, time, seed);
         snapshots_are_exact::<L>(shape, L::TUNING, time, seed + 10);
