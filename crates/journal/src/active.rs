@@ -41,7 +41,9 @@ pub(crate) struct Active {
     offset: u64,
     /// The room ahead (mapped only).
     pub ahead: Option<Arc<Ahead>>,
-    /// To here the file is in use (not mapped only).
+    /// Whether the file had a former life: its room is in use, and for small writes not in memory (not mapped only).
+    is_recycled: bool,
+    /// To here the room is in use, and in memory (not mapped only).
     filled: u64,
     /// Where the next write went at the last sync, and how far zeros were written since (0: none; not mapped only).
     synced: u64,
@@ -84,9 +86,11 @@ impl Active {
             let SegmentHeader { number, kind, mode, .. } = header;
             Arc::new(Segment { number, kind, mode, seed, data: Data::Mapped(data), footer: Footer::At(None) })
         });
-        let filled = if is_recycled { header.capacity_bytes } else { start };
-        let (synced, touched, zeros_bytes) = (start, 0, 0);
-        Ok((Self { header, file, seed, sink, offset: start, ahead, filled, synced, touched, zeros_bytes }, segment))
+        let filled = if is_recycled && header.mode == Mode::Direct { header.capacity_bytes } else { start };
+        let (offset, synced, touched, zeros_bytes) = (start, start, 0, 0);
+        let active =
+            Self { header, file, seed, sink, offset, ahead, is_recycled, filled, synced, touched, zeros_bytes };
+        Ok((active, segment))
     }
 
     /// What a sync would write. The kernel writes whole pages: one that was written in part when it was synced is written again.
@@ -182,17 +186,34 @@ impl Active {
         Ok(padded)
     }
 
-    /// Write zeros where small writes will go. The room reads as zeros before and after, whatever of them a crash leaves out.
+    /// Write zeros where small writes will go. Nothing is recorded there before or after, whatever of them a crash leaves out.
     #[inline]
     fn fill(&mut self, bytes: u64) -> Result<()> {
         let end = self.offset + bytes;
         if end <= self.filled {
             return Ok(());
         }
+        if self.is_recycled {
+            return self.bring_in(end);
+        }
         let more = (self.offset - SEGMENT_HEADER_BYTES as u64).clamp(FILL_BYTES_MIN, FILL_BYTES_MAX);
         let to = (end + more).min(self.header.capacity_bytes) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
         // A large write is its own filling.
         self.filled = if bytes * 4 > more || to <= end { end } else { self.fill_to(to)? };
+        Ok(())
+    }
+
+    /// A write to `end` comes into a page that is not in memory, and would wait for it to be read if it changed a part of it only: so the page
+    /// is made zeros before. It is written with the record at the next sync whatever is in it.
+    fn bring_in(&mut self, end: u64) -> Result<()> {
+        let page = BLOCK_BYTES as u64;
+        let (from, to) = (end / page * page, end.next_multiple_of(page).min(self.header.capacity_bytes));
+        if from < end {
+            let zeros = AlignedBuf::zeroed((to - from) as usize);
+            let written = self.file.write_at(&zeros, from);
+            written.map_err(|e| unknown(Error::io(format_args!("write segment {}", self.header.number), e)))?;
+        }
+        self.filled = to;
         Ok(())
     }
 

@@ -194,6 +194,11 @@ impl Supply {
             |doing: &str, e: std::io::Error| Failure::before(Error::io(format_args!("{doing} {}", path.display()), e));
         let file = self.io.open(path, mode).map_err(|e| failed("create", e))?;
         file.allocate(header.capacity_bytes).map_err(|e| failed("reserve the room of", e))?;
+        let retained = retained.filter(|_| header.mode == Mode::Mapped);
+        if recycled && header.mode == Mode::Buffered {
+            // A mapped life leaves large pages, which are counted as written whole at each small synced write (`Active::bring_in`).
+            file.uncache();
+        }
         file.write_at(&header.encode(), 0).map_err(|e| failed("write the header of", e))?;
         file.sync().map_err(|e| Failure::fatal(Error::io(format_args!("sync {}", path.display()), e)))?;
         let mapping = match header.mode {

@@ -1,18 +1,21 @@
 //! What a log says that it wrote: pages as a sync writes them, zeros ahead of the writer among them, each as often as it is written.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use biombo_base::io::Io;
 use biombo_base::io::sim::SimIo;
+use biombo_base::io::{Io, OpenMode};
 use biombo_journal::{Durability, Log, LogOptions, LogStats, Lsn, Mode, Modes, Position};
 
 const PAGE: u64 = 4096;
 const STEP: u64 = 512 << 10;
 
 fn open(sim: &SimIo, mode: Mode) -> Log {
-    let segment_bytes = 8 << 20;
+    open_of(sim, mode, 8 << 20)
+}
+
+fn open_of(sim: &SimIo, mode: Mode, segment_bytes: u64) -> Log {
     let modes = Modes::Always(mode);
     let options = LogOptions { segment_bytes, first_segment_bytes: segment_bytes, modes, ..LogOptions::default() };
     let mut nothing = |_: Position, _: Lsn, _: &[u8]| Ok(());
@@ -52,6 +55,36 @@ fn a_page_counts_once_for_each_sync_that_writes_it() {
     log.sync().unwrap();
     assert_eq!(since(&log, synced), (PAGE, 0), "they were counted");
     assert!(log.appended_bytes() < 2 * PAGE, "what was appended is less");
+}
+
+/// Fails if room that was written in a former life is filled with zeros ahead of small writes, or if a write comes into a part of a page that is
+/// not in memory: it would wait for the page to be read.
+#[test]
+fn a_small_write_to_a_used_file_writes_its_pages_whole_and_none_ahead() {
+    let sim = disk();
+    let mut log = open_of(&sim, Mode::Buffered, 16 << 10);
+    append(&mut log, 11_000, Durability::Os);
+    let first = log.active().unwrap().0;
+    append(&mut log, 11_000, Durability::Sync);
+    log.drop_segments(&[first]).unwrap();
+    (0..10).for_each(|_| log.reclaim());
+    let before = log.stats();
+    append(&mut log, 7000, Durability::Sync);
+    assert_eq!(since(&log, before), (PAGE + PAGE + 2 * PAGE, 0), "header, edit, the record's");
+    let free = |name: &PathBuf| name.extension().is_some_and(|extension| extension == "free");
+    let dir = Path::new("store/log");
+    assert!(!sim.read_dir(dir).unwrap().iter().any(free), "the file is used again");
+    let paths = sim.read_dir(dir).unwrap().into_iter().filter(|name| name.extension().is_some_and(|e| e == "seg"));
+    let file = sim.open(&dir.join(paths.max().unwrap()), OpenMode::READ).unwrap();
+    let mut pages = vec![1; 3 * PAGE as usize];
+    assert_eq!(file.read_at(&mut pages, PAGE).unwrap(), pages.len());
+    let (written, behind) = pages.split_at(2 * PAGE as usize);
+    let end = written.iter().rposition(|byte| *byte != 0).unwrap();
+    assert!((7000..7100).contains(&end), "the rest of the page is zeros, not of the former life: {end}");
+    assert!(behind[..2000].iter().all(|byte| *byte == 7), "what is behind that page is left alone");
+    let second = log.stats();
+    append(&mut log, 100, Durability::Sync);
+    assert_eq!(since(&log, second), (PAGE, 0));
 }
 
 /// Fails if the zeros that are written directly ahead of small writes are left out.
